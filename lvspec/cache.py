@@ -1,0 +1,146 @@
+"""Keys and values of many sequences of different lengths, in one stock transformers `Cache`.
+
+A pass covers the slots 0..B-1 (active ones are kept in front) or one slot alone. Each row writes at
+its own length and a mask hides what lies beyond it, so rows of any lengths verify in one pass, and
+*rolling back is only remembering a smaller length*: what lies beyond it is overwritten later.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+_GROW = 256
+"""Capacity grows in steps of so many tokens (and by at least half), to make copies rare."""
+
+
+class SlotCache(Cache):
+    """The layers' keys and values `[slots, capacity, kv_heads, head_dim]`; `begin` aims a pass.
+
+    The storage is allocated at the first pass, on the device and with the head shape of each layer,
+    so models spread over devices and of any head layout need no case here.
+    """
+
+    def __init__(self, num_layers: int, slots: int) -> None:
+        self.slots = slots
+        self.capacity = 0
+        self.first = 0
+        self.view = 0
+        self.start: int | None = 0
+        self._rows: npt.NDArray[np.int64] = np.zeros((1, 1), np.int64)
+        self._columns: npt.NDArray[np.int64] = np.zeros((1, 1), np.int64)
+        self._indices: dict[torch.device, tuple[Tensor, Tensor]] = {}
+        super().__init__(layers=[_SlotLayer(self) for _ in range(num_layers)])
+
+    def begin(self, first: int, starts: npt.NDArray[np.int64], query: int) -> None:
+        """Aim the next pass at the slots first, first + 1, ...: row b writes at starts[b]..+query."""
+        self.first = first
+        self.view = int(starts.max()) + query
+        self.start = int(starts[0]) if (starts == starts[0]).all() else None
+        self._rows = (np.arange(len(starts)) + first)[:, None]
+        self._columns = starts[:, None] + np.arange(query)
+        self._indices.clear()
+        self.reserve(self.view)
+
+    def reserve(self, length: int) -> None:
+        """Make room for `length` tokens per slot; what is there stays."""
+        if length <= self.capacity:
+            return
+        grown = max(length, self.capacity * 3 // 2)
+        self.capacity = -(-grown // _GROW) * _GROW
+        for layer in self.layers:
+            layer.resize(self.capacity)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def columns(self, device: torch.device) -> Tensor:
+        """int64 [B, q]: where each row of the pass writes, which is also its text position."""
+        return self.indices(device)[1]
+
+    def indices(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Row [B, 1] and column [B, q] of every token of the pass, on the device of a layer."""
+        if device not in self._indices:
+            rows, columns = torch.from_numpy(self._rows), torch.from_numpy(self._columns)
+            self._indices[device] = (
+                rows.to(device, non_blocking=True),
+                columns.to(device, non_blocking=True),
+            )
+        return self._indices[device]
+
+    def mask(self, device: torch.device) -> Tensor | None:
+        """bool [B, 1, q, view], true where a query may look; None where plain causality says it.
+
+        None holds for a prompt written into an empty slot (square and causal) and for single
+        queries of rows of one length (everything in view is theirs).
+        """
+        query = self._columns.shape[1]
+        if self.start is not None and (query == 1 or self.start == 0):
+            return None
+        columns = self.columns(device)
+        keys = torch.arange(self.view, device=device)
+        return keys <= columns[:, None, :, None]
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy a slot's first `length` tokens over another slot."""
+        for layer in self.layers:
+            if layer.is_initialized:
+                for store in (layer.keys, layer.values):
+                    store[target, :length] = store[source, :length]
+
+
+class _SlotLayer(CacheLayerMixin):
+    """One layer's share of a `SlotCache`."""
+
+    is_croppable = True
+
+    def __init__(self, cache: SlotCache) -> None:
+        super().__init__()
+        self.cache = cache
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.keys = self._allocate(key_states)
+        self.values = self._allocate(value_states)
+        self.is_initialized = True
+
+    def _allocate(self, states: Tensor) -> Tensor:
+        _, heads, _, dim = states.shape
+        shape = (self.cache.slots, self.cache.capacity, heads, dim)
+        return torch.zeros(shape, dtype=states.dtype, device=states.device)
+
+    def resize(self, capacity: int) -> None:
+        """Move the storage into one with room for `capacity` tokens per slot."""
+        if not self.is_initialized:
+            return
+        for name in ("keys", "values"):
+            old = getattr(self, name)
+            new = old.new_zeros(old.shape[0], capacity, *old.shape[2:])
+            new[:, : old.shape[1]] = old
+            setattr(self, name, new)
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write [B, H, q, D] at the rows' own lengths; return the view [B, H, view, D], no copy."""
+        cache = self.cache
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        rows, query = key_states.shape[0], key_states.shape[2]
+        front = slice(cache.first, cache.first + rows)
+        for store, states in ((self.keys, key_states), (self.values, value_states)):
+            if cache.start is not None:
+                store[front, cache.start : cache.start + query] = states.transpose(1, 2)
+            else:
+                store[cache.indices(store.device)] = states.transpose(1, 2)
+        keys = self.keys[front, : cache.view].transpose(1, 2)
+        values = self.values[front, : cache.view].transpose(1, 2)
+        return keys, values
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.cache.view, 0
+
+    def get_seq_length(self) -> int:
+        return self.cache.view
+
+    def get_max_length(self) -> int:
+        return self.cache.capacity

@@ -1,0 +1,222 @@
+"""The one decode loop: propose, verify, decide, commit; slots are refilled as captions finish.
+
+Plain decoding is this loop with nothing drafted. A new policy, drafter or family needs no edit.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lvspec.config import DecodeSettings, Lvspec
+from lvspec.costs import StepCosts
+from lvspec.drafters import make_drafter
+from lvspec.models.base import Prepared
+from lvspec.pair import Pair
+from lvspec.policies import POLICIES, Evidence
+from lvspec.processors import LogitsRules
+from lvspec.relevance import VisualMemory
+from lvspec.slots import SlotModel
+from lvspec.table import Ints, Table, emit
+from lvspec.types import REASONS, Generation, GenerationStats, Refusal, Request
+
+
+@dataclass(frozen=True)
+class _Admitted:
+    """What a slot must remember of its request."""
+
+    request: Request
+    prompt_tokens: int
+    video_tokens: int
+    draft_video_tokens: int
+    prefill_s: float
+
+
+class Engine:
+    """Captions requests with a loaded pair. Holds the slots; one `run` at a time, one thread."""
+
+    def __init__(self, pair: Pair, settings: DecodeSettings | None = None) -> None:
+        self.settings = settings = settings or DecodeSettings()
+        self.pair = pair
+        self._target = SlotModel(pair.target, settings.slots)
+        self._drafter = make_drafter(settings, pair.draft, pair.target)
+        self._decide = POLICIES[type(settings.policy)]
+        self._visual = VisualMemory(settings.slots)
+        self._rules = LogitsRules(pair.target, settings.slots)
+        self._costs = StepCosts()
+        self._table = Table(settings.slots)
+        self._admitted: list[_Admitted | None] = [None] * settings.slots
+        self._active = 0  # the slots 0..active-1 hold running captions
+        self._special = pair.special_mask()
+        self._eos: Ints = np.array(pair.eos_token_ids, np.int64)
+        self._max_context = settings.max_context or pair.max_context
+
+    def run(
+        self, requests: Iterable[Request], *, reasons: bool = False
+    ) -> Iterator[Generation | Refusal]:
+        """Caption requests; results come as they finish, each with its request's id.
+
+        A free slot takes the next request at once. `requests` may be a generator: it is asked only
+        when a slot is free. reasons: also say why each token was emitted.
+        """
+        queue = iter(requests)
+        self._active = 0
+        while True:
+            while self._active < self.settings.slots and (request := next(queue, None)):
+                refusal = self._admit(request)
+                if refusal:
+                    yield refusal
+            if not self._active:
+                return
+            for slot in self._finished():
+                yield self._release(slot, reasons)
+
+    @torch.inference_mode()
+    def _admit(self, request: Request) -> Refusal | None:
+        """Prefill target and draft into the next slot; the target says the first token."""
+        began, pair, slot = time.perf_counter(), self.pair, self._active
+        prompt_text = request.prompt or self.settings.prompt
+        try:
+            prepared = pair.target.prepare(request.frames, request.times_s, prompt_text)
+        except (ValueError, TypeError) as error:
+            return Refusal(request.id, "bad_frames", f"the processor refuses the frames: {error}")
+        limit = request.max_new_tokens or self.settings.max_new_tokens
+        size = len(prepared.input_ids)
+        if size + limit > self._max_context:
+            return Refusal(
+                request.id,
+                "too_long",
+                f"prompt of {size} tokens and caption of up to {limit} exceed the context of "
+                f"{self._max_context}: lower frames.count, frames.max_pixels or max_new_tokens",
+            )
+        prompt = pair.target.encode(prepared)
+        hidden = self._target.prefill(slot, prompt)
+        self._rules.admit(slot, prepared.input_ids, limit)
+        if self.settings.policy.needs_relevance:
+            self._visual.admit(slot, hidden[prompt.is_video])
+        kept = self._drafter.admit(slot, self._prepare_draft(prepared, request, prompt_text))
+        logits = pair.target.logits(hidden[None, -1:])
+        nothing = prepared.input_ids.new_empty(1, 0)
+        logits = self._rules.apply(slot, logits, [np.empty(0, np.int64)], nothing)
+        first, last = torch.stack([logits[0, 0].argmax(), prepared.input_ids[-1]]).tolist()
+        self._table.admit(slot, last, first, limit)
+        seconds = time.perf_counter() - began
+        video = int(prompt.is_video.sum())
+        self._admitted[slot] = _Admitted(request, size, video, kept, seconds)
+        self._active += 1
+        return None
+
+    def _prepare_draft(self, prepared: Prepared, request: Request, prompt: str) -> Prepared:
+        """The target's pixels serve the draft where the two processors agree."""
+        if self.pair.draft is None or self.pair.shares_preparation:
+            return prepared
+        return self.pair.draft.prepare(request.frames, request.times_s, prompt)
+
+    def _finished(self) -> list[int]:
+        """Slots that are done, the last first: by their first token, or after one round more."""
+        rows = self._active
+        done = np.isin(self._table.tail(rows)[:, 1], self._eos)
+        done |= self._table.generated[:rows] >= self._table.limit[:rows]
+        if not done.any():
+            done = self._round()
+        return done.nonzero()[0][::-1].tolist()
+
+    @torch.inference_mode()
+    def _round(self) -> np.ndarray:
+        """Draft, verify, decide, commit for all active slots; which of them are finished."""
+        rows, target = self._active, self._target
+        tail = torch.from_numpy(self._table.tail(rows)).to(self.pair.target.device)
+        self._measure_plain_step(rows, tail)
+        began = time.perf_counter()
+        lengths = target.lengths[:rows].copy()
+        drafted = self._drafter.propose(rows, tail, lengths)  # [B, K]
+        hidden = target.extend(rows, torch.cat([tail[:, 1:], drafted], dim=1))  # [B, K + 1, D]
+        verdict = self._decide(self._evidence(rows, hidden, drafted), self.settings.policy)
+        packed = torch.cat(
+            [
+                drafted,
+                verdict.reasons,
+                verdict.next_token[:, None],
+                verdict.accepted[:, None],
+            ],
+            dim=1,
+        )
+        host = packed.cpu().numpy()  # the round's one wait for the device
+        size = drafted.shape[1]
+        room = self._table.limit[:rows] - self._table.generated[:rows]
+        block = emit(host[:, :size], host[:, -2], host[:, -1], host[:, size:-2], self._eos, room)
+        target.lengths[:rows] = lengths + block.counts
+        return self._table.commit(block, size, time.perf_counter() - began)
+
+    def _evidence(self, rows: int, hidden: Tensor, drafted: Tensor) -> Evidence:
+        """What the policy may see of a verify pass: hidden [B, K + 1, D], drafted [B, K]."""
+        logits = self.pair.target.logits(hidden)
+        if self._rules.active:
+            said = [self._table.said(slot) for slot in range(rows)]
+            logits = self._rules.apply(0, logits, said, drafted)
+        policy, relevance = self.settings.policy, None
+        if isinstance(policy, Lvspec) and drafted.shape[1]:
+            relevance = self._visual.score(hidden[:, :-1], policy.relevance_top)
+        return Evidence(drafted, logits, logits.argmax(-1), relevance, self._special)
+
+    def _measure_plain_step(self, rows: int, tail: Tensor) -> None:
+        """Now and then, time one plain step of the target in place, and take it back."""
+        if not self._drafter.draft_length or not self._costs.due(rows):
+            return
+        began = time.perf_counter()
+        hidden = self._target.extend(rows, tail[:, 1:])
+        self.pair.target.logits(hidden).argmax(-1).cpu()
+        self._target.lengths[:rows] -= 1
+        self._costs.add(rows, time.perf_counter() - began)
+
+    @torch.inference_mode()
+    def _release(self, slot: int, reasons: bool) -> Generation:
+        """Take a finished caption out; the last active slot moves into its place."""
+        generation = self._generation(slot, reasons)
+        self._active -= 1
+        if slot != self._active:
+            for store in (self._target, self._drafter, self._visual, self._rules, self._table):
+                store.move(self._active, slot)
+            self._admitted[slot] = self._admitted[self._active]
+        self._admitted[self._active] = None
+        return generation
+
+    def _generation(self, slot: int, reasons: bool) -> Generation:
+        table, admitted = self._table, self._admitted[slot]
+        assert admitted is not None
+        tokens = table.said(slot)
+        why = table.reasons[slot, 1 : len(tokens) + 1]
+        decode_s = float(table.decode_s[slot])
+        stats = GenerationStats(
+            num_prompt_tokens=admitted.prompt_tokens,
+            num_video_tokens=admitted.video_tokens,
+            num_draft_video_tokens=admitted.draft_video_tokens,
+            num_generated_tokens=len(tokens),
+            num_spec_steps=int(table.rounds[slot]),
+            num_draft_tokens=int(table.drafted[slot]),
+            num_accepted_draft_tokens=int(table.accepted[slot]),
+            num_loose_tokens=int(table.loose[slot]),
+            num_shift_tokens=int(table.shifted[slot]),
+            prefill_s=admitted.prefill_s,
+            decode_s=decode_s,
+            plain_s=self._plain_s(slot, decode_s),
+        )
+        return Generation(
+            request_id=admitted.request.id,
+            text=self.pair.target.tokenizer.decode(tokens, skip_special_tokens=True).strip(),
+            token_ids=tuple(tokens.tolist()),
+            finish_reason="stop" if tokens[-1] in self._eos else "length",
+            stats=stats,
+            reasons=tuple(REASONS[i] for i in why) if reasons else None,
+        )
+
+    def _plain_s(self, slot: int, decode_s: float) -> float:
+        """What plain decoding would have taken for a slot's tokens, 0 while unmeasured."""
+        if not self._drafter.draft_length:
+            return decode_s
+        emitted = self._table.emitted_at[slot]
+        costs = [(int(n), self._costs.plain_step_s(int(n))) for n in emitted.nonzero()[0]]
+        return sum(float(emitted[n]) * (cost or 0.0) for n, cost in costs)

@@ -1,0 +1,60 @@
+"""How much a token to be said depends on what is seen (ALGORITHM.md section 2; the paper's eq. for
+rel_s), as pure functions over the target's hidden states."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def visual_states(hidden: Tensor) -> Tensor:
+    """L2-normalise the target's last hidden states at the video positions: [N, D] -> [N, D]."""
+    return F.normalize(hidden, dim=-1)
+
+
+def relevance(states: Tensor, visual: Tensor, counts: Tensor, top: int) -> Tensor:
+    """Mean of the `top` largest cosines between each state and the visual states of its row.
+
+    states: [B, K, D], the hidden states that *predict* the K drafted slots.
+    visual: [B, N, D], normalised; rows are padded up to N.
+    counts: [B], how many of the N are real; a row with fewer than `top` averages what it has.
+    Returns float32 [B, K].
+    """
+    cosines = F.normalize(states, dim=-1) @ visual.transpose(1, 2)  # [B, K, N]
+    padding = torch.arange(visual.shape[1], device=visual.device) >= counts[:, None]  # [B, N]
+    cosines = cosines.masked_fill(padding[:, None], -torch.inf)
+    best = cosines.topk(min(top, visual.shape[1]), dim=-1).values.float()  # [B, K, top]
+    real = best > -torch.inf
+    return best.masked_fill(~real, 0).sum(-1) / real.sum(-1).clamp(min=1)
+
+
+class VisualMemory:
+    """The visual states of every slot, kept from prefill, in the order of the slots."""
+
+    def __init__(self, slots: int) -> None:
+        self._states: Tensor | None = None  # [slots, N, D]
+        self._counts = torch.zeros(slots, dtype=torch.int64)
+
+    def admit(self, slot: int, hidden: Tensor) -> None:
+        """Keep the target's last hidden states at the video positions, [N, D], for a slot."""
+        count, width = hidden.shape
+        old = self._states
+        if old is None or old.shape[1] < count:
+            self._states = hidden.new_zeros(len(self._counts), count, width)
+            self._counts = self._counts.to(hidden.device)
+            if old is not None:
+                self._states[:, : old.shape[1]] = old
+        assert self._states is not None
+        self._states[slot, :count] = visual_states(hidden)
+        self._counts[slot] = count
+
+    def move(self, source: int, target: int) -> None:
+        """Slot `source` becomes slot `target`."""
+        if self._states is not None:
+            self._states[target] = self._states[source]
+            self._counts[target] = self._counts[source]
+
+    def score(self, states: Tensor, top: int) -> Tensor:
+        """Relevance float32 [B, K] of the predicting states [B, K, D] of slots 0..B-1."""
+        assert self._states is not None, "score before any admit"
+        rows = states.shape[0]
+        return relevance(states, self._states[:rows], self._counts[:rows], top)

@@ -1,0 +1,118 @@
+"""Bookkeeping of the rows being decoded, on the host, as arrays with one row per slot.
+
+Pure numpy: what a verify pass decided comes in, which rows are finished and why comes out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lvspec.types import REASONS
+
+Ints = npt.NDArray[np.int64]
+
+_LOOSE, _SHIFT, _TARGET = (REASONS.index(r) for r in ("loose", "shift", "target"))
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one round emitted: the tokens of row b are tokens[b, :counts[b]].
+
+    tokens, reasons: [B, K + 1]. counts: [B], 1..K + 1. accepted: [B], drafted tokens among them.
+    ended: bool [B], the last token is an end token.
+    """
+
+    tokens: Ints
+    reasons: Ints
+    counts: Ints
+    accepted: Ints
+    ended: npt.NDArray[np.bool_]
+
+
+def emit(
+    drafted: Ints, next_token: Ints, accepted: Ints, reasons: Ints, eos: Ints, room: Ints
+) -> Block:
+    """The accepted prefix and the target's token after it, cut at an end token and at `room`.
+
+    drafted, reasons: [B, K]. next_token, accepted: [B]. room: [B], tokens still allowed, >= 1.
+    """
+    slots = np.arange(drafted.shape[1] + 1)
+    own = slots >= accepted[:, None]  # [B, K + 1]: slots the target speaks at
+    padded = np.pad(drafted, ((0, 0), (0, 1)))
+    tokens = np.where(own, next_token[:, None], padded)
+    why = np.where(own, _TARGET, np.pad(reasons, ((0, 0), (0, 1))))
+    counts = np.minimum(accepted + 1, room)
+    ends = np.isin(tokens, eos) & (slots < counts[:, None])
+    ended = ends.any(axis=1)
+    counts = np.where(ended, ends.argmax(axis=1) + 1, counts)
+    return Block(tokens, why, counts, np.minimum(accepted, counts), ended)
+
+
+class Table:
+    """Tokens and counters of every slot.
+
+    Column 0 of `tokens` is the prompt's last token, so that the last two committed tokens exist
+    from the start; the caption's token i stands in column i + 1.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.tokens: Ints = np.zeros((slots, 64), np.int64)
+        self.reasons: Ints = np.zeros((slots, 64), np.int64)
+        self.generated: Ints = np.zeros(slots, np.int64)
+        self.limit: Ints = np.zeros(slots, np.int64)
+        self.rounds: Ints = np.zeros(slots, np.int64)
+        self.drafted: Ints = np.zeros(slots, np.int64)
+        self.accepted: Ints = np.zeros(slots, np.int64)
+        self.loose: Ints = np.zeros(slots, np.int64)
+        self.shifted: Ints = np.zeros(slots, np.int64)
+        self.decode_s = np.zeros(slots)
+        # tokens emitted while n rows were active, in column n: what plain decoding would have cost
+        self.emitted_at: Ints = np.zeros((slots, slots + 1), np.int64)
+
+    def admit(self, slot: int, last_prompt_token: int, first_token: int, limit: int) -> None:
+        """Start a row: its first token comes from prefill, so it is the target's own."""
+        for array in vars(self).values():
+            array[slot] = 0
+        self._reserve(limit + 1)
+        self.tokens[slot, :2] = last_prompt_token, first_token
+        self.reasons[slot, 1] = _TARGET
+        self.generated[slot], self.limit[slot] = 1, limit
+
+    def _reserve(self, columns: int) -> None:
+        missing = columns - self.tokens.shape[1]
+        if missing > 0:
+            self.tokens = np.pad(self.tokens, ((0, 0), (0, missing)))
+            self.reasons = np.pad(self.reasons, ((0, 0), (0, missing)))
+
+    def tail(self, rows: int) -> Ints:
+        """The last two committed tokens of the rows 0..rows-1, [B, 2]."""
+        last = self.generated[:rows, None]
+        return np.take_along_axis(self.tokens[:rows], np.concatenate([last - 1, last], 1), 1)
+
+    def said(self, slot: int) -> Ints:
+        """The caption's tokens so far."""
+        return self.tokens[slot, 1 : self.generated[slot] + 1]
+
+    def commit(self, block: Block, draft_length: int, seconds: float) -> npt.NDArray[np.bool_]:
+        """Append a round's block; bool [B], which rows are finished."""
+        rows, slots = block.tokens.shape
+        fresh = np.arange(slots) < block.counts[:, None]
+        row, slot = fresh.nonzero()
+        column = self.generated[row] + 1 + slot
+        self.tokens[row, column] = block.tokens[fresh]
+        self.reasons[row, column] = block.reasons[fresh]
+        self.generated[:rows] += block.counts
+        self.rounds[:rows] += 1
+        self.drafted[:rows] += draft_length
+        self.accepted[:rows] += block.accepted
+        self.loose[:rows] += ((block.reasons == _LOOSE) & fresh).sum(axis=1)
+        self.shifted[:rows] += ((block.reasons == _SHIFT) & fresh).sum(axis=1)
+        self.decode_s[:rows] += seconds
+        self.emitted_at[:rows, rows] += block.counts
+        return block.ended | (self.generated[:rows] >= self.limit[:rows])
+
+    def move(self, source: int, target: int) -> None:
+        """Slot `source` becomes slot `target`."""
+        for array in vars(self).values():
+            array[target] = array[source]

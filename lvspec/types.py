@@ -1,0 +1,125 @@
+"""What goes into the engine and what comes out: plain values, no torch, safe to pickle.
+
+A `Request` enters, a `Generation` or a `Refusal` leaves. Names of statistics follow vLLM where it
+has one; `mean_accepted_length` is the paper's tau (the bonus token is not counted).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+FinishReason = Literal["stop", "length"]
+Reason = Literal["exact", "loose", "shift", "target"]
+
+REASONS: tuple[Reason, ...] = ("exact", "loose", "shift", "target")
+"""Why a token was emitted; a policy's reason code is the index into this tuple.
+
+exact: drafted, and equal to the target's own choice. loose: drafted, kept although the target would
+have said something else, because the slot is not visually relevant. shift: drafted, kept because
+the target's token stands elsewhere in the block. target: the target's own token.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One clip to caption.
+
+    frames: uint8 [T, H, W, 3], RGB, upright, already at the model's input size.
+    times_s: float [T], seconds of each frame from the start of the clip, ascending.
+    prompt and max_new_tokens: None takes the engine's setting.
+    """
+
+    id: str
+    frames: npt.NDArray[np.uint8]
+    times_s: npt.NDArray[np.float64]
+    prompt: str | None = None
+    max_new_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        frames = self.frames
+        if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype != np.uint8:
+            raise ValueError(
+                f"request {self.id}: frames must be uint8 [T, H, W, 3], got "
+                f"{frames.dtype} {list(frames.shape)}"
+            )
+        if len(self.times_s) != len(frames) or not len(frames):
+            raise ValueError(
+                f"request {self.id}: {len(frames)} frames but {len(self.times_s)} times; "
+                "one time per frame and at least one frame are needed"
+            )
+
+
+@dataclass(frozen=True)
+class GenerationStats:
+    """How one caption was decoded. Counts are tokens, times are seconds of wall clock.
+
+    num_spec_steps: verify passes of the target after prefill (plain steps when nothing is drafted).
+    num_accepted_draft_tokens: drafted tokens that were emitted, loose and shifted ones included.
+    prefill_s: preparing pixels, vision towers and prompts of target and draft.
+    decode_s: time in rounds that this request took part in.
+    plain_s: what plain decoding of the same tokens would have cost: tokens of each round times the
+        engine's own measurement of one plain target step at the same number of rows.
+    """
+
+    num_prompt_tokens: int
+    num_video_tokens: int
+    num_draft_video_tokens: int
+    num_generated_tokens: int
+    num_spec_steps: int
+    num_draft_tokens: int
+    num_accepted_draft_tokens: int
+    num_loose_tokens: int
+    num_shift_tokens: int
+    prefill_s: float
+    decode_s: float
+    plain_s: float
+
+    @property
+    def draft_acceptance_rate(self) -> float:
+        """Share of drafted tokens that were emitted, 0 when none was drafted."""
+        return self.num_accepted_draft_tokens / max(1, self.num_draft_tokens)
+
+    @property
+    def mean_accepted_length(self) -> float:
+        """The paper's tau: accepted draft tokens per verify pass, bonus token excluded."""
+        return self.num_accepted_draft_tokens / max(1, self.num_spec_steps)
+
+    @property
+    def speedup(self) -> float:
+        """Decode speedup over plain decoding, estimated (see `plain_s`); 1.0 when unmeasured."""
+        return self.plain_s / self.decode_s if self.decode_s > 0 and self.plain_s > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A finished caption.
+
+    token_ids include the end token where there is one, like `generate` of transformers.
+    reasons: one per token, when the engine was asked for them.
+    """
+
+    request_id: str
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    stats: GenerationStats
+    reasons: tuple[Reason, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request that the engine cannot run, with a stable code and what to do about it.
+
+    Codes: `too_long` (prompt and caption exceed the context), `bad_frames` (the processor cannot
+    take them).
+    """
+
+    request_id: str
+    code: str
+    message: str
+
+
+class LoadError(RuntimeError):
+    """Models that cannot be loaded, or cannot work together; the message says what to use."""
