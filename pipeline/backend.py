@@ -1,0 +1,48 @@
+"""What the pipeline asks of the models: the one seam between `pipeline` and `lvspec`'s engine.
+
+`LVSPEC` is the real one; tests pass a `Backend` with a scripted captioner. A backend is pickled to the
+caption actors, so it holds functions, never models.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import lvspec
+from lvspec.config import DecodeSettings, FrameSettings, ModelSettings
+from lvspec.types import Generation, Refusal, Request
+from lvspec.video import FrameSpec
+
+
+class Captioner(Protocol):
+    """Runs requests; results come in any order, one per request."""
+
+    def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]: ...
+
+
+class BackendError(Exception):
+    """The models cannot be used as configured (not found, not supported). Exit code 2."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """frame_spec: on the driver, reads configuration files only; raises `BackendError` for models that cannot
+    run, so that a job fails before Ray starts. make_captioner: on the actor, loads the models.
+    """
+
+    frame_spec: Callable[[ModelSettings, FrameSettings], FrameSpec]
+    make_captioner: Callable[[ModelSettings, DecodeSettings], Captioner]
+
+
+def _frame_spec(models: ModelSettings, frames: FrameSettings) -> FrameSpec:
+    try:
+        return lvspec.frame_spec(models, frames)
+    except lvspec.LoadError as error:
+        raise BackendError(str(error)) from error
+
+
+def _make_captioner(models: ModelSettings, decoding: DecodeSettings) -> Captioner:
+    return lvspec.Engine(lvspec.load(models), decoding)
+
+
+LVSPEC = Backend(frame_spec=_frame_spec, make_captioner=_make_captioner)

@@ -1,0 +1,302 @@
+"""The settings of a captioning job: frozen, typed, and loaded from one whole YAML file plus `--set`.
+
+A key that does not exist, or a value that is not allowed, is one `ConfigError` that names the key, the value,
+what is allowed and the nearest known key. Add a setting by adding a field here (and a reader of it): the
+loader, `--set`, `--print-config` and the fingerprint follow from the class.
+"""
+
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from lvspec.config import (
+    POLICY_SETTINGS,
+    DecodeSettings,
+    FrameSettings,
+    ModelSettings,
+    SettingError,
+)
+from pydantic import TypeAdapter, ValidationError
+
+VIDEO_GLOBS = tuple(
+    f"**/*.{suffix}"
+    for suffix in ("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mpg", "flv", "wmv")
+)
+SECRET_WORDS = ("secret", "token", "password", "key", "credential")
+
+S = typing.TypeVar("S")
+StorageOptions = Mapping[str, Mapping[str, Any]]
+
+
+class ConfigError(Exception):
+    """The configuration is wrong; the message is meant for the person who wrote it. Exit code 2."""
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """What to caption: every matching file below `prefix`, or the rows of `manifest`; exactly one of them."""
+
+    prefix: str | None = None
+    glob: tuple[str, ...] = VIDEO_GLOBS
+    manifest: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.prefix is None) == (self.manifest is None):
+            allowed = "either prefix or manifest to be set, and not both"
+            raise SettingError("prefix", self.prefix, allowed)
+
+
+@dataclass(frozen=True)
+class VideoSettings:
+    """How files become frames. `num_cpus` is what Ray reserves per decoding task."""
+
+    decoder: Literal["pyav", "decord"] = "pyav"
+    num_cpus: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.num_cpus <= 0:
+            raise SettingError("num_cpus", self.num_cpus, "a number above 0")
+
+
+@dataclass(frozen=True)
+class CaptionSettings:
+    """The pool of actors that each hold target and draft. `actors` is a number, or [least, most].
+
+    `num_cpus` is 0 by default so that a plan of two actors (Ray's checkpoint filter is one) fits two CPUs.
+    """
+
+    num_gpus: float = 0.0
+    num_cpus: float = 0.0
+    actors: int | tuple[int, int] = 1
+
+    def __post_init__(self) -> None:
+        least, most = self.pool
+        if not 1 <= least <= most:
+            raise SettingError("actors", self.actors, "a number from 1, or [least, most]")
+        for key in ("num_gpus", "num_cpus"):
+            if getattr(self, key) < 0:
+                raise SettingError(key, getattr(self, key), "0 or more")
+
+    @property
+    def pool(self) -> tuple[int, int]:
+        """Least and most actors."""
+        return (self.actors, self.actors) if isinstance(self.actors, int) else self.actors
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How work is committed and judged.
+
+    rows_per_commit: clips that one caption call handles and one staged file holds: what a kill costs at most
+    per actor, and the unit of parallelism. max_error_share: above it the job ends with exit code 3.
+    """
+
+    rows_per_commit: int = 32
+    max_error_share: float = 0.05
+    part_bytes: int = 128 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        for key in ("rows_per_commit", "part_bytes"):
+            if getattr(self, key) < 1:
+                raise SettingError(key, getattr(self, key), "at least 1")
+        if not 0 <= self.max_error_share <= 1:
+            raise SettingError("max_error_share", self.max_error_share, "0 to 1")
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """Everything that `jobs/caption_corpus.py` needs. `storage` holds fsspec options per protocol."""
+
+    source: SourceSettings
+    output: str
+    models: ModelSettings = field(default_factory=ModelSettings)
+    frames: FrameSettings = field(default_factory=FrameSettings)
+    decoding: DecodeSettings = field(default_factory=DecodeSettings)
+    video: VideoSettings = field(default_factory=VideoSettings)
+    caption: CaptionSettings = field(default_factory=CaptionSettings)
+    run: RunSettings = field(default_factory=RunSettings)
+    storage: StorageOptions = field(default_factory=dict[str, Mapping[str, Any]])
+
+
+def load_config(path: str | Path, assignments: Sequence[str] = ()) -> JobSettings:
+    """Read a YAML file and apply `key.path=value` assignments. Raises `ConfigError`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config {path}: cannot be read: {error}") from error
+    try:
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--config {path}: not valid YAML: {error}") from error
+    tree = {} if tree is None else tree
+    if not isinstance(tree, dict):
+        raise ConfigError(
+            f"--config {path}: expected `key: value` lines at the top, got {type(tree).__name__}"
+        )
+    return parse_config(apply_assignments(tree, assignments))
+
+
+def apply_assignments(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """A copy of `tree` with each `a.b=value` set; the value is read as YAML."""
+    result: dict[str, Any] = {key: _copy(value) for key, value in tree.items()}
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        keys = path.strip().split(".")
+        if not equals or not all(keys):
+            raise ConfigError(
+                f"--set {assignment}: expected key.path=value, such as decoding.draft_length=8"
+            )
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:  # `*.mp4` is an alias to YAML; a person means the text
+            value = text
+        node = result
+        for key in keys[:-1]:
+            child = node.get(key)
+            if child is None:
+                child = node[key] = {}
+            if not isinstance(child, dict):
+                raise ConfigError(f"--set {assignment}: {key} = {child!r} has no keys below it")
+            node = typing.cast(dict[str, Any], child)
+        node[keys[-1]] = value
+    return result
+
+
+def _copy(value: Any) -> Any:
+    return {key: _copy(child) for key, child in value.items()} if isinstance(value, dict) else value
+
+
+def parse_config(tree: Mapping[str, Any]) -> JobSettings:
+    """Build the settings from plain values. Raises `ConfigError` for the first thing that is wrong."""
+    return _build(JobSettings, _with_policy(_with_list_of_globs(tree)), "")
+
+
+def _with_list_of_globs(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Let `glob: "*.mp4"` stand for a list of one."""
+    source = tree.get("source")
+    if isinstance(source, dict) and isinstance(source.get("glob"), str):
+        return {**tree, "source": {**source, "glob": [source["glob"]]}}
+    return tree
+
+
+def _with_policy(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Build `decoding.policy`, whose class hangs on its `name`; `policy: exact` is short for `{name: exact}`."""
+    decoding = tree.get("decoding")
+    if not isinstance(decoding, dict) or "policy" not in decoding:
+        return tree
+    given: Any = decoding["policy"]
+    options = {"name": given} if isinstance(given, str) else given
+    if not isinstance(options, dict) or options.get("name", "lvspec") not in POLICY_SETTINGS:
+        allowed = f"{' or '.join(POLICY_SETTINGS)}, or a section with that `name`"
+        raise ConfigError(f"decoding.policy = {given!r}: expected {allowed}")
+    cls = POLICY_SETTINGS[options.get("name", "lvspec")]
+    own = {key: value for key, value in options.items() if key != "name"}
+    policy = _build(cls, own, "decoding.policy.")
+    return {**tree, "decoding": {**decoding, "policy": policy}}
+
+
+def _build(cls: type[S], tree: Mapping[str, Any], prefix: str) -> S:
+    """Validate plain values into a settings class; `prefix` is where it stands, for messages."""
+    _reject_unknown_keys(cls, tree, prefix)
+    try:
+        return TypeAdapter(cls).validate_python(tree)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, prefix)) from error
+
+
+def _sections(annotation: Any) -> list[type]:
+    """The settings classes that a field may hold (`X`, `X | None`, `X | Y`); none for a plain value."""
+    union = isinstance(annotation, types.UnionType)
+    options = typing.get_args(annotation) if union else (annotation,)
+    return [option for option in options if is_dataclass(option)]
+
+
+def _reject_unknown_keys(cls: type, tree: Mapping[str, Any], prefix: str) -> None:
+    hints = {item.name: typing.get_type_hints(cls)[item.name] for item in fields(cls)}
+    for key, value in tree.items():
+        if key not in hints:
+            raise ConfigError(_unknown(f"{prefix}{key}", value, [prefix + name for name in hints]))
+        for section in _sections(hints[key]):
+            if isinstance(value, dict):
+                _reject_unknown_keys(section, typing.cast(Any, value), f"{prefix}{key}.")
+
+
+def _unknown(key: str, value: Any, siblings: list[str]) -> str:
+    nearest = difflib.get_close_matches(key, siblings, n=1, cutoff=0.6)
+    if not nearest:  # perhaps the right name in the wrong section
+        leaf = key.rsplit(".", 1)[-1]
+        everywhere = {path.rsplit(".", 1)[-1]: path for path in setting_paths()}
+        nearest = [everywhere[name] for name in difflib.get_close_matches(leaf, everywhere, n=1)]
+    hint = f"did you mean {nearest[0]}?" if nearest else f"allowed here: {', '.join(siblings)}"
+    return f"{key} = {value!r}: there is no such setting; {hint}"
+
+
+def setting_paths(cls: type = JobSettings, prefix: str = "") -> list[str]:
+    """Every setting as a dotted path."""
+    hints = typing.get_type_hints(cls)
+    paths: dict[str, None] = {}
+    for item in fields(cls):
+        sections = _sections(hints[item.name])
+        if not sections:
+            paths[f"{prefix}{item.name}"] = None
+        for section in sections:
+            below = setting_paths(section, f"{prefix}{item.name}.")
+            paths.update(dict.fromkeys(below))
+    return list(paths)
+
+
+def _explain(error: ValidationError, prefix: str) -> str:
+    """One sentence for the first finding: key, value, what is allowed."""
+    paths = setting_paths()
+    sections = {path.rpartition(".")[0] for path in paths}
+    found = error.errors(include_url=False)
+    first = found[0]
+    key = prefix + ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return f"{key} is not set, and it has no default"
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, SettingError):
+        key = f"{key}.{cause.key}" if first["loc"] else f"{prefix}{cause.key}"
+        return f"{key} = {cause.value!r}: expected {cause.allowed}"
+    while key and key not in paths and key not in sections:  # a branch of a union is not a key
+        key = key.rpartition(".")[0]
+    if first["type"] == "dataclass_type":
+        names = [path[len(key) + 1 :] for path in paths if path.startswith(f"{key}.")]
+        return f"{key} = {first['input']!r}: expected keys below it: {', '.join(names)}"
+    messages = dict.fromkeys(item["msg"].replace("Input should be ", "") for item in found)
+    same_key = len({str(item["loc"][: key.count(".") + 1]) for item in found}) == 1
+    allowed = " or ".join(messages) if same_key else next(iter(messages))
+    return f"{key} = {first['input']!r}: expected {allowed}"
+
+
+def as_tree(settings: Any, *, redact: bool = True) -> dict[str, Any]:
+    """Settings as plain values for YAML or JSON. Secrets in `storage` are replaced by `***` by default."""
+    kind = getattr(settings, "name", None)  # settings that come in kinds (a policy) name theirs
+    tree: dict[str, Any] = {} if kind is None else {"name": kind}
+    for item in fields(settings):
+        value = getattr(settings, item.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            value = as_tree(value, redact=redact)
+        elif isinstance(value, tuple):
+            value = list(typing.cast(tuple[Any, ...], value))
+        elif item.name == "storage" and redact:
+            value = {protocol: _redacted(options) for protocol, options in value.items()}
+        tree[item.name] = value
+    return tree
+
+
+def _redacted(value: Any, name: str = "") -> Any:
+    if isinstance(value, Mapping):
+        options = typing.cast(Mapping[str, Any], value)
+        return {key: _redacted(child, key) for key, child in options.items()}
+    return "***" if any(word in name.lower() for word in SECRET_WORDS) else value
+
+
+def to_yaml(settings: JobSettings) -> str:
+    """The whole configuration as YAML that loads again (but for redacted secrets)."""
+    return yaml.safe_dump(as_tree(settings), sort_keys=False, allow_unicode=True)

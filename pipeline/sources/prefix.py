@@ -1,0 +1,48 @@
+"""A folder or object prefix, and globs, on any fsspec protocol."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fsspec.utils import glob_translate  # pyright: ignore
+
+from pipeline.config import StorageOptions
+from pipeline.sources.video_ref import SourceError, VideoRef, size_of, source_version
+from pipeline.storage import absolute, is_local, open_filesystem, protocol_of
+
+
+def list_prefix(prefix: str, globs: Sequence[str], storage: StorageOptions) -> Iterator[VideoRef]:
+    """Stream the files under `prefix` whose path below it matches one of `globs`.
+
+    `video_id` is that path. The listing walks folder by folder and is never held as a whole.
+    """
+    fs, root = open_filesystem(prefix, storage)
+    root = root.rstrip("/")
+    wanted = re.compile("|".join(f"(?:{glob_translate(glob)})" for glob in globs))
+    found_folder = False
+    for folder, _, files in _walk(fs, root, prefix):
+        found_folder = True
+        for name in sorted(files):
+            path = f"{folder.rstrip('/')}/{name}"
+            relative = path[len(root) :].lstrip("/")
+            if wanted.fullmatch(relative):
+                info = files[name]
+                yield VideoRef(
+                    uri=absolute(path)
+                    if is_local(prefix)
+                    else f"{protocol_of(prefix)}://{path.lstrip('/')}",
+                    video_id=relative,
+                    size_bytes=size_of(info),
+                    source_version=source_version(info),
+                )
+    if not found_folder:
+        raise SourceError(f"source.prefix: there is no folder or prefix {prefix}")
+
+
+def _walk(fs: Any, root: str, prefix: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    try:
+        if not fs.isdir(root):
+            raise SourceError(f"source.prefix: there is no folder or prefix {prefix}")
+        yield from fs.walk(root, detail=True, on_error="raise")
+    except OSError as error:  # credentials, endpoint, permissions: the source, not one video
+        raise SourceError(f"source.prefix: cannot list {prefix}: {error}") from error

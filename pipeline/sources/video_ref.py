@@ -1,0 +1,48 @@
+"""`VideoRef`: one clip that a source asks for, and how the state of its file is told apart from another."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MISSING_VERSION = "missing"
+
+
+class SourceError(Exception):
+    """The source itself is wrong or cannot be read (not: one of its videos). Ends the job with exit code 2."""
+
+
+@dataclass(frozen=True)
+class VideoRef:
+    """One clip: a span of one video. `start_s`/`end_s` are seconds from the start of the file, None = its ends."""
+
+    uri: str
+    video_id: str
+    start_s: float | None = None
+    end_s: float | None = None
+    prompt: str | None = None
+    size_bytes: int | None = None
+    source_version: str = MISSING_VERSION
+
+
+def source_version(info: Mapping[str, Any] | None) -> str:
+    """Name the state of a file by what its storage says: the ETag where there is one, else size and mtime.
+
+    `info` is what fsspec returns for one path; None means that the file is not there, so that a file that
+    turns up later counts as changed.
+    """
+    if info is None:
+        return MISSING_VERSION
+    size = info.get("size")
+    for key in ("ETag", "etag", "md5Hash", "md5", "content_md5"):
+        if info.get(key):
+            return f"size={size};etag={str(info[key]).strip(chr(34))}"
+    for key in ("mtime", "LastModified", "last_modified", "updated"):
+        if info.get(key):
+            return f"size={size};mtime={info[key]}"
+    return f"size={size}"
+
+
+def size_of(info: Mapping[str, Any] | None) -> int | None:
+    """Bytes of the file, where its storage says so."""
+    size = None if info is None else info.get("size")
+    return None if size is None else int(size)

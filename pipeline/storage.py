@@ -1,0 +1,75 @@
+"""How the pipeline reaches files: every URI of a run goes through `open_filesystem`.
+
+One fsspec filesystem serves reading videos, reading manifests and writing the dataset, so there is one place
+for credentials (`storage:` in the config) and one set of errors.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import fsspec  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.fs
+from fsspec.implementations.local import LocalFileSystem  # pyright: ignore[reportMissingTypeStubs]
+
+from pipeline.config import StorageOptions
+
+BLOCK_BYTES = 4 * 1024 * 1024  # one ranged read of a remote video
+MAX_BLOCKS = 16  # kept per open video: an index at the end of the file does not evict the frames
+
+
+def protocol_of(uri: str) -> str:
+    """`s3://bucket/key` -> `s3`; a plain path -> `file`."""
+    return uri.split("://", 1)[0].lower() if "://" in uri else "file"
+
+
+def is_local(uri: str) -> bool:
+    return protocol_of(uri) in ("file", "local")
+
+
+def absolute(uri: str, base: str | None = None) -> str:
+    """One spelling per file: an absolute path for local files, the URI itself otherwise.
+
+    A relative path is meant from `base` (a local folder or a URI), or from the working directory.
+    """
+    if not is_local(uri):
+        return uri
+    path = uri.split("://", 1)[-1]
+    if base is not None and not is_local(base) and not path.startswith(("/", "~")):
+        return f"{base.rstrip('/')}/{path}"
+    root = Path.cwd() if base is None else Path(absolute(base))
+    return str((root / Path(path).expanduser()).absolute())
+
+
+def open_filesystem(uri: str, storage: StorageOptions) -> tuple[Any, str]:
+    """The fsspec filesystem of `uri` and the path inside it.
+
+    Listings are never cached: the driver looks at folders that workers write to.
+    """
+    if is_local(uri):
+        return LocalFileSystem(auto_mkdir=True), absolute(uri)
+    protocol = protocol_of(uri)
+    options = {"use_listings_cache": False, **storage.get(protocol, {})}
+    fs: Any = cast(Any, fsspec).filesystem(protocol, **options)
+    return fs, str(fs._strip_protocol(uri))  # the only spelling fsspec offers for this
+
+
+def arrow_filesystem(uri: str, storage: StorageOptions) -> tuple[pyarrow.fs.FileSystem, str]:
+    """The same as a pyarrow filesystem, which Parquet writers and Ray Data take."""
+    if is_local(uri):
+        return pyarrow.fs.LocalFileSystem(), absolute(uri)
+    fs, path = open_filesystem(uri, storage)
+    return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fs)), path
+
+
+@contextmanager
+def open_video(uri: str, storage: StorageOptions) -> Iterator[str | BinaryIO]:
+    """A video as a decoder wants it: the path of a local file, else a seekable file that caches its blocks."""
+    fs, path = open_filesystem(uri, storage)
+    if is_local(uri):
+        yield path
+        return
+    cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": MAX_BLOCKS}}
+    with fs.open(path, "rb", block_size=BLOCK_BYTES, **cache) as file:
+        yield file
