@@ -43,8 +43,6 @@ def _read(
     pair: Pair, source: str | Path | BinaryIO, prompt: str | None, frames: FrameSettings
 ) -> Request:
     target = pair.target
-    spec = target.frame_spec(
-        target.processor, frames.count, frames.min_pixels, frames.max_pixels
-    )
+    spec = target.frame_spec(target.processor, frames.count, frames.min_pixels, frames.max_pixels)
     clip = read_clip(str(source) if isinstance(source, Path) else source, spec)
     return Request("0", clip.frames, clip.times_s, prompt)

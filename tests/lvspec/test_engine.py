@@ -25,7 +25,7 @@ def target():
 @pytest.fixture(scope="module")
 def drafts(target):
     return {
-        "good": tiny.noisy_copy(target, 0.05),
+        "good": tiny.noisy_copy(target, 0.02),
         "random": tiny.qwen2_5_vl(7, layers=1, hidden=32, extra_vocab=1),
         "itself": target,
     }
@@ -164,7 +164,7 @@ def test_length_limit_per_request(target, drafts):
 )
 def test_generation_config_is_honoured(generation):
     target = tiny.qwen2_5_vl(0, layers=3, **generation)
-    draft = tiny.noisy_copy(target, 0.05)
+    draft = tiny.noisy_copy(target, 0.02)
     requests = tiny.requests(4)
     expected = {r.id: tiny.generate(target, r, MAX_NEW) for r in requests}
     plain = {r.id: tiny.generate(tiny.qwen2_5_vl(0, layers=3), r, MAX_NEW) for r in requests}

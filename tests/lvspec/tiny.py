@@ -77,6 +77,8 @@ def qwen2_5_vl(
                 "mrope_section": [hidden // 8 - 2 * (hidden // 24)] + 2 * [hidden // 24],
             },
             "tie_word_embeddings": False,
+            "bos_token_id": ids["<|endoftext|>"],
+            "eos_token_id": ids["<|im_end|>"],
         },
         vision_config={
             "depth": 2,
