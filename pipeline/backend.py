@@ -13,15 +13,13 @@ from lvspec.config import DecodeSettings, FrameSettings, ModelSettings
 from lvspec.types import Generation, Refusal, Request
 from lvspec.video import FrameSpec
 
+from pipeline.errors import BackendError
+
 
 class Captioner(Protocol):
     """Runs requests; results come in any order, one per request."""
 
     def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]: ...
-
-
-class BackendError(Exception):
-    """The models cannot be used as configured (not found, not supported). Exit code 2."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,7 @@ class Backend:
 
 def _frame_spec(models: ModelSettings, frames: FrameSettings) -> FrameSpec:
     try:
+        lvspec.check(models)
         return lvspec.frame_spec(models, frames)
     except lvspec.LoadError as error:
         raise BackendError(str(error)) from error

@@ -7,13 +7,15 @@ with each written file, so a fan-out or a filter in between would lose or redo c
 from functools import partial
 
 import ray.data
-from lvspec.video import FrameSpec
 from ray.data import ActorPoolStrategy, DataContext
 from ray.data.checkpoint import CheckpointConfig
+from ray.exceptions import RayError
 
+from lvspec.video import FrameSpec
 from pipeline.backend import Backend
 from pipeline.config import JobSettings
 from pipeline.dataset import COMPRESSION, Dataset
+from pipeline.errors import StoppedError
 from pipeline.schema import ROWS
 from pipeline.stages.caption import Caption
 from pipeline.stages.decode import decode_table
@@ -22,13 +24,18 @@ from pipeline.stages.decode import decode_table
 def caption_run(
     dataset: Dataset, run_id: str, settings: JobSettings, spec: FrameSpec, backend: Backend
 ) -> None:
-    """Caption what the run's manifest lists and its checkpoint does not, into runs/<run_id>/rows."""
+    """Caption what the run's manifest lists and its checkpoint does not, into runs/<run_id>/rows.
+
+    Raises `StoppedError` with the reason.
+    """
     context = DataContext.get_current()
     before = context.checkpoint_config, context.enable_progress_bars
     context.checkpoint_config = _checkpoint(dataset, run_id)
     context.enable_progress_bars = False  # the job counts committed rows instead
     try:
         _pipeline(dataset, run_id, settings, spec, backend)
+    except RayError as error:
+        raise StoppedError(_reason(error)) from error
     finally:
         context.checkpoint_config, context.enable_progress_bars = before
 
@@ -91,3 +98,11 @@ def _checkpoint(dataset: Dataset, run_id: str) -> CheckpointConfig:
     # machine while the tasks that feed it wait for one.
     config.checkpoint_actor_pool_max_size = 1
     return config
+
+
+def _reason(error: RayError) -> str:
+    """The exception at the root, in one line. Ray hands it over as text only: the tracebacks of every
+    process it passed through, the root's first and each ended by its exception.
+    """
+    root = str(error).split("The above exception was the direct cause")[0]
+    return root.strip().splitlines()[-1].strip()

@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline.errors import ConfigError
+
 from lvspec.config import (
     POLICY_SETTINGS,
     DecodeSettings,
@@ -21,7 +25,6 @@ from lvspec.config import (
     ModelSettings,
     SettingError,
 )
-from pydantic import TypeAdapter, ValidationError
 
 VIDEO_GLOBS = tuple(
     f"**/*.{suffix}"
@@ -31,10 +34,6 @@ SECRET_WORDS = ("secret", "token", "password", "key", "credential")
 
 S = typing.TypeVar("S")
 StorageOptions = Mapping[str, Mapping[str, Any]]
-
-
-class ConfigError(Exception):
-    """The configuration is wrong; the message is meant for the person who wrote it. Exit code 2."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pipeline.backend import LVSPEC, Backend
 from pipeline.commits import Commits, settle
 from pipeline.config import JobSettings, as_tree
 from pipeline.dataset import Dataset, new_run_id
+from pipeline.errors import FingerprintError
 from pipeline.fingerprint import caption_settings, difference, fingerprint
 from pipeline.progress import show_progress
 from pipeline.publish import mark_success, publish
@@ -25,10 +26,6 @@ from pipeline.stages.plan import Held, PlanCounts, plan_clips
 from pipeline.summary import RunSummary, nothing_new, summarize
 
 HELD_COLUMNS = ["clip_id", "source_version", "prompt"]
-
-
-class FingerprintError(Exception):
-    """The output holds captions made with other settings. Exit code 2."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +195,7 @@ def _finish(
             "caption": captioned - started,
             "publish": time.monotonic() - captioned,
         },
+        captioned=run["planned"] - done,
         replaced=published.replaced,
         already_held=run["held"],
     )

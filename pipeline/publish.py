@@ -14,14 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.dataset import Dataset
+from pipeline.errors import ReconciliationError
 from pipeline.schema import CAPTIONS, ERRORS, MANIFEST, ROWS
 
 NAMED_IDS = 10  # how many a message names
 ID = "clip_id"
-
-
-class ReconciliationError(Exception):
-    """Staged rows are not the planned clips, each exactly once. Exit code 4; nothing is published."""
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,13 @@ def summarize(
     output: str,
     fingerprint: str,
     seconds: dict[str, float],
+    captioned: int,
     replaced: int,
     already_held: int,
 ) -> RunSummary:
-    """Read the figures of a run back from what publish wrote, so that they describe the dataset itself."""
+    """`captioned`: clips that this attempt captioned, for its rate.
+
+    Reads the figures of a run back from what publish wrote, so that they describe the dataset itself."""
     captions = dataset.scan(dataset.parquet_files(dataset.captions(run_id)), CAPTIONS)
     measured = ["num_generated_tokens", "num_spec_steps", "num_draft_tokens"]
     measured += ["num_accepted_draft_tokens", "plain_s", "read_s", "prefill_s", "decode_s"]
@@ -84,7 +87,6 @@ def summarize(
     failures = errors.to_table(columns=["error_code", "read_s"])
     total["read_s"] += float(pc.sum(failures["read_s"]).as_py() or 0)
     rows = table.num_rows + failures.num_rows
-    wall = seconds.get("caption", 0.0)
     return RunSummary(
         run_id=run_id,
         output=output,
@@ -97,7 +99,7 @@ def summarize(
         mean_accepted_length=_ratio(total["num_accepted_draft_tokens"], total["num_spec_steps"]),
         draft_acceptance_rate=_ratio(total["num_accepted_draft_tokens"], total["num_draft_tokens"]),
         speedup=_ratio(total["plain_s"], total["decode_s"]),
-        clips_per_s=_ratio(rows, wall),
+        clips_per_s=_ratio(captioned, seconds["caption"]),
         seconds_by_stage={
             **{name: round(value, 3) for name, value in seconds.items()},
             **{name: round(total[f"{name}_s"], 3) for name in ("read", "prefill", "decode")},

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pipeline.config import SourceSettings, StorageOptions
 from pipeline.sources.manifest import list_manifest
 from pipeline.sources.prefix import list_prefix
-from pipeline.sources.video_ref import SourceError, VideoRef
+from pipeline.sources.video_ref import VideoRef
 
-__all__ = ["SourceError", "VideoRef", "read_source"]
+__all__ = ["VideoRef", "read_source"]
 
 
 def read_source(source: SourceSettings, storage: StorageOptions) -> Iterator[VideoRef]:

@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pipeline.config import StorageOptions
-from pipeline.sources.video_ref import SourceError, VideoRef, size_of, source_version
+from pipeline.errors import SourceError
+from pipeline.sources.video_ref import VideoRef, size_of, source_version
 from pipeline.storage import absolute, open_filesystem
 
 CHUNK = 1024  # rows whose files are looked up together

@@ -7,7 +7,8 @@ from typing import Any
 from fsspec.utils import glob_translate  # pyright: ignore
 
 from pipeline.config import StorageOptions
-from pipeline.sources.video_ref import SourceError, VideoRef, size_of, source_version
+from pipeline.errors import SourceError
+from pipeline.sources.video_ref import VideoRef, size_of, source_version
 from pipeline.storage import absolute, is_local, open_filesystem, protocol_of
 
 

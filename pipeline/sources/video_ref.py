@@ -7,10 +7,6 @@ from typing import Any
 MISSING_VERSION = "missing"
 
 
-class SourceError(Exception):
-    """The source itself is wrong or cannot be read (not: one of its videos). Ends the job with exit code 2."""
-
-
 @dataclass(frozen=True)
 class VideoRef:
     """One clip: a span of one video. `start_s`/`end_s` are seconds from the start of the file, None = its ends."""

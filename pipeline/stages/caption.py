@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+
 from lvspec.config import DecodeSettings, ModelSettings
 from lvspec.types import Generation, Refusal, Request
-
 from pipeline.backend import Backend, Captioner
 from pipeline.frames import unpack
 from pipeline.schema import CAPTION_COLUMNS, FRAME_COLUMNS, ROWS

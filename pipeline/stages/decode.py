@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from lvspec.video import Clip, FrameSpec, VideoError, read_clip
 
+from lvspec.video import Clip, FrameSpec, VideoError, read_clip
 from pipeline.config import StorageOptions
 from pipeline.frames import NO_FRAMES, pack
 from pipeline.schema import DECODED, VIDEO_COLUMNS

@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.errors import SourceError
 from pipeline.schema import MANIFEST
-from pipeline.sources.video_ref import SourceError, VideoRef
+from pipeline.sources.video_ref import VideoRef
 
 ROWS_PER_FILE = 20_000  # of the manifest: small enough to stream, large enough to list
 NAMED_DUPLICATES = 10  # how many a message names

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from lvspec.config import DecodeSettings, FrameSettings, ModelSettings
 from lvspec.types import Generation, GenerationStats, Refusal, Request
 from lvspec.video import FrameSpec
-
 from pipeline.backend import Backend
 
 

@@ -1,0 +1,137 @@
+"""Caption a video corpus: `python jobs/caption_corpus.py --config configs/demo.yaml`."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+# A script's import path is its own folder; `pipeline` and `lvspec` lie beside `jobs`, installed or not.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pipeline.config import JobSettings, load_config, to_yaml
+from pipeline.corpus import caption_corpus, dry_run
+from pipeline.errors import JobError, StoppedError
+from pipeline.storage import absolute, is_local
+from pipeline.summary import RunSummary
+
+DONE, TOO_MANY_ERRORS = 0, 3  # the others belong to pipeline.errors
+
+EXAMPLES = """\
+examples:
+  caption the demo corpus on this machine (write it first: python jobs/make_demo_corpus.py)
+    python jobs/caption_corpus.py --config configs/demo.yaml
+  another source and output, without touching the file
+    ... --set source.prefix=s3://bucket/videos --set output=s3://bucket/captions
+  see what would be captioned, or the whole configuration with its defaults
+    ... --dry-run        ... --print-config
+  on a cluster, from the folder that holds jobs/ (RAY_ADDRESS names it; clusters ask for a token by default)
+    RAY_AUTH_MODE=token ray job submit --working-dir . -- \\
+        python jobs/caption_corpus.py --config configs/qwen2_5_vl_7b.yaml
+
+running it again:
+  A run that was killed is resumed where it last committed. Otherwise only clips that are new, or whose file
+  changed, are captioned; where there is nothing new it says so and ends in seconds.
+
+exit codes:
+  0  done (also: nothing new)
+  1  stopped by something that is no clip's fault; what is committed stays, run it again to resume
+  2  bad config, source or models; nothing was started
+  3  published, but more clips failed than run.max_error_share allows
+  4  rows and plan do not match; nothing was published
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the job; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        settings = load_config(options.config, options.set)
+        if options.print_config:
+            print(to_yaml(settings), end="")
+            return DONE
+        if options.dry_run:
+            _print_dry_run(settings)
+            return DONE
+        summary = caption_corpus(settings)
+    except JobError as error:
+        print(f"error: {error}", file=sys.stderr)
+        if isinstance(error, StoppedError):
+            print("what is committed stays: run the same command to resume", file=sys.stderr)
+        return error.exit_code
+    if options.json:
+        print(json.dumps(summary.to_json()))
+    else:
+        print(table(summary))
+    if summary.error_share > settings.run.max_error_share:
+        print(
+            f"error: {summary.error_share:.1%} of the clips failed, run.max_error_share is "
+            f"{settings.run.max_error_share:.1%}; see {settings.output}/errors",
+            file=sys.stderr,
+        )
+        return TOO_MANY_ERRORS
+    return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Caption what is new in a video corpus, as a Parquet dataset.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", required=True, help="a YAML file, such as configs/demo.yaml")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override one setting by its dotted path; may be repeated",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="count what would be captioned")
+    parser.add_argument("--print-config", action="store_true", help="print all settings and stop")
+    parser.add_argument(
+        "--json", action="store_true", help="the last line of stdout is the run's summary as JSON"
+    )
+    return parser
+
+
+def _print_dry_run(settings: JobSettings) -> None:
+    plan = dry_run(settings)
+    if plan.unfinished:
+        print(f"run {plan.unfinished} is unfinished and would be resumed first")
+    counts = plan.counts
+    print(f"{counts.listed} clips in the source, {counts.held} already in {settings.output}")
+    again = f" ({counts.replacing} of them because their file or prompt changed)"
+    print(f"{counts.planned} would be captioned{again if counts.replacing else ''}")
+
+
+def table(summary: RunSummary) -> str:
+    """The run at a glance, for a terminal."""
+    codes = ", ".join(f"{count} {code}" for code, count in summary.failed_by_code.items())
+    rows = [("clips", str(summary.manifest_rows))]
+    if summary.manifest_rows:
+        rows += [
+            (
+                "ok / failed",
+                f"{summary.succeeded} / {summary.failed}" + (f" ({codes})" if codes else ""),
+            ),
+            ("tokens", f"{summary.tokens:,}"),
+            ("mean accepted length", _figure(summary.mean_accepted_length, " tokens per round")),
+            ("speedup (estimated)", _figure(summary.speedup, " x plain decoding")),
+            ("clips/s", _figure(summary.clips_per_s, "")),
+        ]
+    if summary.already_held:
+        rows.append(("already there", str(summary.already_held)))
+    place = absolute(summary.output) if is_local(summary.output) else summary.output
+    rows.append(("dataset", f"{place}/captions"))
+    if summary.failed:
+        rows.append(("errors", f"{place}/errors"))
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def _figure(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.2f}{unit}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""What ends a job, and nothing else: one class per exit code of `jobs/caption_corpus.py`.
+
+What goes wrong with a single clip is never one of these: it is a row with an error.
+"""
+
+
+class JobError(Exception):
+    """A job that ends for a reason meant for people. `exit_code` is the process's."""
+
+    exit_code = 1
+
+
+class StoppedError(JobError):
+    """Captioning stopped at something that is no clip's fault: models that do not load, a lost
+    device, storage that cannot be written. What is committed stays.
+    """
+
+
+class ConfigError(JobError):
+    """The configuration is wrong: it names a key, its value, and what is allowed."""
+
+    exit_code = 2
+
+
+class SourceError(ConfigError):
+    """The source itself is wrong or cannot be read (not: one of its videos)."""
+
+
+class FingerprintError(ConfigError):
+    """The output holds captions made with other settings."""
+
+
+class BackendError(ConfigError):
+    """The models cannot be used as configured: not found, or not supported."""
+
+
+class ReconciliationError(JobError):
+    """Staged rows are not the planned clips, each exactly once; nothing is published."""
+
+    exit_code = 4

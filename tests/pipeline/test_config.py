@@ -1,0 +1,114 @@
+"""Loading settings: what a person may write, and what a wrong line says."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lvspec import Exact, Gate, Lvspec
+
+from pipeline.config import (
+    JobSettings,
+    apply_assignments,
+    load_config,
+    parse_config,
+    setting_paths,
+    to_yaml,
+)
+from pipeline.errors import ConfigError
+
+BASE = {"source": {"prefix": "videos"}, "output": "out"}
+
+
+def settings(*assignments: str) -> JobSettings:
+    return parse_config(apply_assignments(BASE, assignments))
+
+
+def message(*assignments: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        settings(*assignments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("decoding.draft_lenght=3", "decoding.draft_lenght = 3: there is no such setting; did you mean decoding.draft_length?"),
+        ("draft_length=3", "draft_length = 3: there is no such setting; did you mean decoding.draft_length?"),
+        ("decoding.policy.loose_shar=1", "decoding.policy.loose_shar = 1: there is no such setting; did you mean decoding.policy.loose_share?"),
+        ("decoding.draft_length=0", "decoding.draft_length = 0: expected 1 to 64"),
+        ("decoding.policy.loose_share=2", "decoding.policy.loose_share = 2.0: expected 0 to 1"),
+        ("decoding.pruning=some", "decoding.pruning = 'some': expected 'uniform' or 'none'"),
+        ("decoding.policy=strict", "decoding.policy = 'strict': expected exact or lvspec or gate, or a section with that `name`"),
+        ("run.max_error_share=2", "run.max_error_share = 2.0: expected 0 to 1"),
+        ("caption.actors=[4, 1]", "caption.actors = (4, 1): expected a number from 1, or [least, most]"),
+        ("frames.count=many", "frames.count = 'many': expected a valid integer, unable to parse string as an integer"),
+        ("run=3", "run = 3: expected keys below it: rows_per_commit, max_error_share, part_bytes"),
+        ("source.manifest=a.csv", "source.prefix = 'videos': expected either prefix or manifest to be set, and not both"),
+        ("output=null", "output = None: expected a valid string"),
+        ("output.x=1", "--set output.x=1: output = 'out' has no keys below it"),
+        ("nonsense", "--set nonsense: expected key.path=value, such as decoding.draft_length=8"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_say_key_value_and_what_is_allowed(assignment: str, expected: str) -> None:
+    assert message(assignment) == expected
+
+
+def test_a_missing_required_setting_is_named() -> None:
+    with pytest.raises(ConfigError, match="source is not set"):
+        parse_config({"output": "x"})
+
+
+def test_policies_are_chosen_by_name() -> None:
+    assert settings().decoding.policy == Lvspec()
+    assert settings("decoding.policy=exact").decoding.policy == Exact()
+    gate = settings("decoding.policy.name=gate", "decoding.policy.min_probability=0.2")
+    assert gate.decoding.policy == Gate(min_probability=0.2)
+    assert "loose_share" in message("decoding.policy.name=gate", "decoding.policy.loose_share=1")
+
+
+def test_a_glob_may_be_one_text_although_yaml_reads_a_star_as_an_alias() -> None:
+    assert settings("source.glob=*.mp4").source.glob == ("*.mp4",)
+
+
+@given(
+    length=st.integers(1, 64),
+    keep=st.floats(0.01, 1),
+    prompt=st.text(st.characters(codec="ascii", categories=["L", "Zs"]), min_size=1).filter(
+        str.strip
+    ),
+    actors=st.one_of(st.integers(1, 9), st.tuples(st.integers(1, 4), st.integers(4, 9))),
+)
+def test_printed_settings_load_again_as_the_same(
+    length: int, keep: float, prompt: str, actors: int | tuple[int, int]
+) -> None:
+    import yaml
+
+    tree = {
+        **BASE,
+        "decoding": {"draft_length": length, "keep": keep, "prompt": prompt},
+        "caption": {"actors": list(actors) if isinstance(actors, tuple) else actors},
+    }
+    first = parse_config(tree)
+    assert parse_config(yaml.safe_load(to_yaml(first))) == first
+    assert first.decoding.draft_length == length
+
+
+@given(st.sampled_from(setting_paths()), st.text("abcxyz", min_size=1, max_size=3))
+def test_any_misspelt_key_is_refused(path: str, extra: str) -> None:
+    assert "there is no such setting" in message(f"{path}{extra}_=1")
+
+
+def test_secrets_are_not_printed() -> None:
+    shown = to_yaml(settings("storage.s3={key: AKIA, secret: hush, anon: false}"))
+    assert "hush" not in shown
+    assert "AKIA" not in shown
+    assert "anon: false" in shown
+
+
+def test_unreadable_files_are_config_errors(tmp_path: Path) -> None:
+    (tmp_path / "list.yaml").write_text("- a\n")
+    (tmp_path / "bad.yaml").write_text("a: [\n")
+    for name in ("none.yaml", "list.yaml", "bad.yaml"):
+        with pytest.raises(ConfigError, match=name):
+            load_config(tmp_path / name)

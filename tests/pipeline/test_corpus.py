@@ -1,0 +1,168 @@
+"""The job end to end on Ray with real files and the scripted captioner."""
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as pds
+import pytest
+
+from pipeline.config import JobSettings, apply_assignments, parse_config
+from pipeline.corpus import caption_corpus, dry_run
+from pipeline.dataset import Dataset
+from pipeline.errors import BackendError, FingerprintError, SourceError, StoppedError
+from pipeline.summary import RunSummary
+from tests.pipeline.fakes import FAKE
+from tests.pipeline.videos import write_corpus, write_video
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+def settings(folder: Path, *assignments: str) -> JobSettings:
+    tree = {
+        "source": {"prefix": str(folder / "videos")},
+        "output": str(folder / "out"),
+        "run": {"rows_per_commit": 4},
+        "models": {"target": "scripted"},
+    }
+    return parse_config(apply_assignments(tree, assignments))
+
+
+def caption(config: JobSettings) -> tuple[RunSummary, str]:
+    out = io.StringIO()
+    return caption_corpus(config, backend=FAKE, out=out), out.getvalue()
+
+
+def rows(folder: Path, kind: str) -> list[dict[str, Any]]:
+    files = sorted(str(path) for path in (folder / "out" / kind).rglob("*.parquet"))
+    return pds.dataset(files).to_table().to_pylist() if files else []
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, local_ray: None) -> tuple[Path, RunSummary]:
+    """A finished run over ten good files and two bad ones."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder / "videos", good=10)
+    return folder, caption(settings(folder))[0]
+
+
+def test_every_clip_is_there_once_with_its_own_caption(done: tuple[Path, RunSummary]) -> None:
+    folder, _ = done
+    captions = {row["video_id"]: row["caption"] for row in rows(folder, "captions")}
+    assert len(rows(folder, "captions")) == len(captions) == 10
+    for index in range(10):
+        text, shape, brightness = captions[f"clip_{index:02d}.mp4"].rsplit(" ", 2)
+        assert (text, shape) == ("Describe this video.", "8x56x56x3")
+        assert abs(int(brightness) - 10 * index) <= 3
+
+
+def test_bad_files_are_error_rows(done: tuple[Path, RunSummary]) -> None:
+    errors = {row["video_id"]: row for row in rows(done[0], "errors")}
+    assert {name: row["error_code"] for name, row in errors.items()} == {
+        "empty.mp4": "empty_file",
+        "junk.mp4": "not_a_video",
+    }
+    assert all(row["error_stage"] == "decode" and row["error_message"] for row in errors.values())
+
+
+def test_the_summary_counts_what_is_published(done: tuple[Path, RunSummary]) -> None:
+    folder, summary = done
+    assert (summary.manifest_rows, summary.succeeded, summary.failed) == (12, 10, 2)
+    assert summary.failed_by_code == {"empty_file": 1, "not_a_video": 1}
+    assert (summary.tokens, summary.mean_accepted_length, summary.speedup) == (40, 1.5, 2.5)
+    assert set(summary.seconds_by_stage) == {
+        "plan", "caption", "publish", "read", "prefill", "decode",
+    }  # fmt: skip
+    dataset = Dataset.open(str(folder / "out"), {})
+    assert summary.run_id is not None
+    assert dataset.read_json(dataset.run(summary.run_id, "summary.json")) == summary.to_json()
+    assert dataset.is_published(summary.run_id)
+
+
+def test_commits_were_made_every_few_rows(done: tuple[Path, RunSummary]) -> None:
+    staged = list((done[0] / "out" / "runs").rglob("rows/*.parquet"))
+    assert len(staged) == 3  # 12 rows, 4 per commit
+
+
+def test_nothing_new_starts_nothing(done: tuple[Path, RunSummary]) -> None:
+    folder, _ = done
+    broken = settings(folder, "caption.num_gpus=99")  # could not run if it tried
+    summary, said = caption(broken)
+    assert "nothing new" in said
+    assert (summary.run_id, summary.manifest_rows, summary.already_held) == (None, 0, 12)
+
+
+def test_another_fingerprint_is_refused_with_the_difference(done: tuple[Path, RunSummary]) -> None:
+    with pytest.raises(FingerprintError, match=r"decoding.draft_length: 10 in the dataset, 4 now"):
+        caption(settings(done[0], "decoding.draft_length=4"))
+
+
+def test_a_dry_run_counts_and_writes_nothing(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "videos", good=2)
+    plan = dry_run(settings(tmp_path))
+    assert (plan.unfinished, plan.counts.listed, plan.counts.planned) == (None, 4, 4)
+    assert not (tmp_path / "out").exists()
+
+
+def test_only_new_and_changed_files_are_captioned_the_next_night(tmp_path: Path) -> None:
+    videos = write_corpus(tmp_path / "videos", good=3)
+    caption(settings(tmp_path))
+    write_video(videos / "clip_01.mp4", brightness=200)
+    os.utime(videos / "clip_01.mp4", (1, 1))  # whatever the clock's resolution
+    write_video(videos / "later.mp4", brightness=90)
+    summary, _ = caption(settings(tmp_path))
+    assert (summary.manifest_rows, summary.already_held, summary.replaced) == (2, 4, 1)
+    found = {row["video_id"]: row["caption"] for row in rows(tmp_path, "captions")}
+    assert len(rows(tmp_path, "captions")) == 4
+    assert abs(int(found["clip_01.mp4"].rsplit(" ", 1)[1]) - 200) <= 3
+    assert caption(settings(tmp_path))[0].manifest_rows == 0
+
+
+def test_a_manifest_with_spans_prompts_and_a_missing_file(tmp_path: Path) -> None:
+    write_video(tmp_path / "v.mp4", brightness=60, frames=48)
+    (tmp_path / "m.jsonl").write_text(
+        '{"uri": "v.mp4", "start_s": 0, "end_s": 1, "prompt": "First?"}\n'
+        '{"uri": "v.mp4", "start_s": 1, "end_s": 2}\n'
+        '{"uri": "gone.mp4"}\n'
+    )
+    config = settings(tmp_path, "source.prefix=null", f"source.manifest={tmp_path / 'm.jsonl'}")
+    summary, _ = caption(config)
+    assert summary.failed_by_code == {"missing_file": 1}
+    texts = {row["start_s"]: row["caption"].split("?")[0] for row in rows(tmp_path, "captions")}
+    assert texts[0.0] == "First"
+    assert texts[1.0].startswith("Describe this video.")
+    errors = list((tmp_path / "out" / "errors").rglob("*.parquet"))
+    again = settings(tmp_path, "source.prefix=null", f"source.manifest={errors[0]}")
+    assert dry_run(again).counts.held == 1  # an errors file is a manifest
+
+
+def test_duplicates_name_themselves_and_leave_no_run(tmp_path: Path) -> None:
+    write_video(tmp_path / "v.mp4", brightness=60)
+    (tmp_path / "m.csv").write_text("uri\nv.mp4\n./v.mp4\n")
+    config = settings(tmp_path, "source.prefix=null", f"source.manifest={tmp_path / 'm.csv'}")
+    with pytest.raises(SourceError, match=r"more than once: .*v\.mp4"):
+        caption(config)
+    assert Dataset.open(config.output, {}).unfinished_runs() == []
+
+
+def test_a_dead_engine_stops_the_job_and_the_run_resumes(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "videos", good=2)
+    with pytest.raises(StoppedError, match="RuntimeError: device lost"):
+        caption(settings(tmp_path, "models.target=broken"))
+    dataset = Dataset.open(str(tmp_path / "out"), {})
+    assert len(dataset.unfinished_runs()) == 1
+    with pytest.raises(FingerprintError):
+        caption(settings(tmp_path))
+
+
+def test_models_that_do_not_load_stop_the_job_with_the_reason(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "videos", good=1)
+    with pytest.raises(StoppedError, match="RuntimeError: weights are not there"):
+        caption(settings(tmp_path, "models.target=unloadable"))
+
+
+def test_models_that_cannot_run_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "videos", good=1)
+    with pytest.raises(BackendError, match="cannot load '/no/such/model'"):
+        caption_corpus(settings(tmp_path, "models.target=/no/such/model"), out=io.StringIO())
