@@ -33,7 +33,8 @@ class SlotCache(Cache):
         self._rows: npt.NDArray[np.int64] = np.zeros((1, 1), np.int64)
         self._columns: npt.NDArray[np.int64] = np.zeros((1, 1), np.int64)
         self._indices: dict[torch.device, tuple[Tensor, Tensor]] = {}
-        super().__init__(layers=[_SlotLayer(self) for _ in range(num_layers)])
+        self._stores = [_SlotLayer(self) for _ in range(num_layers)]
+        super().__init__(layers=list(self._stores))
 
     def begin(self, first: int, starts: npt.NDArray[np.int64], query: int) -> None:
         """Aim the next pass at the slots first, first + 1, ...: row b writes at starts[b]..+query."""
@@ -51,8 +52,8 @@ class SlotCache(Cache):
             return
         grown = max(length, self.capacity * 3 // 2)
         self.capacity = -(-grown // _GROW) * _GROW
-        for layer in self.layers:
-            layer.resize(self.capacity)  # pyright: ignore[reportAttributeAccessIssue]
+        for store in self._stores:
+            store.resize(self.capacity)
 
     def columns(self, device: torch.device) -> Tensor:
         """int64 [B, q]: where each row of the pass writes, which is also its text position."""
@@ -83,10 +84,8 @@ class SlotCache(Cache):
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy a slot's first `length` tokens over another slot."""
-        for layer in self.layers:
-            if layer.is_initialized:
-                for store in (layer.keys, layer.values):
-                    store[target, :length] = store[source, :length]
+        for store in self._stores:
+            store.move(source, target, length)
 
 
 class _SlotLayer(CacheLayerMixin):
@@ -118,6 +117,12 @@ class _SlotLayer(CacheLayerMixin):
             new[:, : old.shape[1]] = old
             setattr(self, name, new)
 
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy a slot's first `length` tokens over another slot."""
+        if self.keys is not None and self.values is not None:
+            for store in (self.keys, self.values):
+                store[target, :length] = store[source, :length]
+
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
@@ -125,6 +130,7 @@ class _SlotLayer(CacheLayerMixin):
         cache = self.cache
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        assert self.keys is not None and self.values is not None
         rows, query = key_states.shape[0], key_states.shape[2]
         front = slice(cache.first, cache.first + rows)
         for store, states in ((self.keys, key_states), (self.values, value_states)):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvspec.config import DecodeSettings, Lvspec
+from lvspec.config import DecodeSettings, Exact, Lvspec
 from lvspec.costs import StepCosts
 from lvspec.drafters import make_drafter
 from lvspec.models.base import Prepared
@@ -43,7 +43,9 @@ class Engine:
         self.pair = pair
         self._target = SlotModel(pair.target, settings.slots)
         self._drafter = make_drafter(settings, pair.draft, pair.target)
-        self._decide = POLICIES[type(settings.policy)]
+        # with nothing drafted there is nothing to be loose about
+        self._policy = settings.policy if self._drafter.draft_length else Exact()
+        self._decide = POLICIES[type(self._policy)]
         self._visual = VisualMemory(settings.slots)
         self._rules = LogitsRules(pair.target, settings.slots)
         self._costs = StepCosts()
@@ -95,7 +97,7 @@ class Engine:
         prompt = pair.target.encode(prepared)
         hidden = self._target.prefill(slot, prompt)
         self._rules.admit(slot, prepared.input_ids, limit)
-        if self.settings.policy.needs_relevance:
+        if self._policy.needs_relevance:
             self._visual.admit(slot, hidden[prompt.is_video])
         kept = self._drafter.admit(slot, self._prepare_draft(prepared, request, prompt_text))
         logits = pair.target.logits(hidden[None, -1:])
@@ -134,7 +136,7 @@ class Engine:
         lengths = target.lengths[:rows].copy()
         drafted = self._drafter.propose(rows, tail, lengths)  # [B, K]
         hidden = target.extend(rows, torch.cat([tail[:, 1:], drafted], dim=1))  # [B, K + 1, D]
-        verdict = self._decide(self._evidence(rows, hidden, drafted), self.settings.policy)
+        verdict = self._decide(self._evidence(rows, hidden, drafted), self._policy)
         packed = torch.cat(
             [
                 drafted,
@@ -157,9 +159,9 @@ class Engine:
         if self._rules.active:
             said = [self._table.said(slot) for slot in range(rows)]
             logits = self._rules.apply(0, logits, said, drafted)
-        policy, relevance = self.settings.policy, None
-        if isinstance(policy, Lvspec) and drafted.shape[1]:
-            relevance = self._visual.score(hidden[:, :-1], policy.relevance_top)
+        relevance = None
+        if isinstance(self._policy, Lvspec):
+            relevance = self._visual.score(hidden[:, :-1], self._policy.relevance_top)
         return Evidence(drafted, logits, logits.argmax(-1), relevance, self._special)
 
     def _measure_plain_step(self, rows: int, tail: Tensor) -> None:

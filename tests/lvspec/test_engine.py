@@ -62,8 +62,10 @@ def test_exact_equals_generate(target, drafts, expected, draft, length, count, s
     assert tokens(results) == {str(i): expected[str(i)] for i in range(count)}
 
 
-def test_plain_loop_equals_generate(target, expected):
-    results = run(target, None, settings(drafter="none", slots=3), tiny.requests(8))
+@pytest.mark.parametrize("policy", [Exact(), Lvspec()])
+def test_plain_loop_equals_generate(target, expected, policy):
+    plain = settings(drafter="none", slots=3, policy=policy)
+    results = run(target, None, plain, tiny.requests(8))
     assert tokens(results) == expected
     assert all(r.stats.num_draft_tokens == 0 for r in results.values())
 

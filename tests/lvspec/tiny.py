@@ -37,7 +37,12 @@ TEMPLATE = (
 
 @cache
 def processor() -> Qwen2_5_VLProcessor:
-    letters = [bytes([b]).decode("latin1") for b in range(33, 127)] + ["Ġ", "Ċ"]
+    return make_processor()
+
+
+def make_processor(extra_letters: str = "") -> Qwen2_5_VLProcessor:
+    """A stock processor over a tokenizer of single letters."""
+    letters = [bytes([b]).decode("latin1") for b in range(33, 127)] + ["Ġ", "Ċ", *extra_letters]
     tokenizer = Qwen2Tokenizer(
         vocab={c: i for i, c in enumerate(letters)},
         merges=[],
