@@ -21,7 +21,7 @@ from lvspec.video.errors import VideoError
 from lvspec.video.pictures import Canvas
 from lvspec.video.pyav_decode import Fetcher, decode_on
 from lvspec.video.pyav_open import OpenVideo
-from lvspec.video.pyav_scan import MIN_INDEXED_BYTES, Scan, header_bounds, scan_all, scan_around
+from lvspec.video.pyav_scan import MIN_INDEXED_BYTES, Scan, indexed_bounds, scan_all, scan_around
 from lvspec.video.sampling import (
     Plan,
     check_distinct,
@@ -80,7 +80,7 @@ def read(
     """
     with open_source(source) as opened, OpenVideo(opened) as video:
         job = _Job(video, spec, start_s, end_s)
-        bounds = header_bounds(video, min_indexed_bytes)
+        bounds = indexed_bounds(video, min_indexed_bytes)
         if bounds is not None:
             plan = job.plan(bounds.start_s, bounds.end_s)
             scan = scan_around(video, plan.asked_s.tolist(), bounds)

@@ -25,6 +25,7 @@ from lvspec.video.sampling import ROUNDING_S
 
 MIN_INDEXED_BYTES: Final = 32 << 20  # below, a full scan costs no more than the seeks
 _INDEXED: Final = frozenset(("mp4", "matroska"))
+_PROMISE_SLACK_S: Final = 0.1  # headers round; a video this much shorter than its header is cut off
 _CONTINUE_S: Final = 4.0  # times this close are reached by reading on, not by another seek
 
 
@@ -137,7 +138,7 @@ def _ends_early(video: OpenVideo, seen: _Seen) -> bool:
     promised_s = _tagged_duration_s(stream.metadata.get("DURATION", ""))  # Matroska, per stream
     if promised_s is None or not seen.pts:
         return False
-    return float(seen.end_pts * video.time_base) < promised_s - 2 * video.frame_s - 0.1
+    return float(seen.end_pts * video.time_base) < promised_s - 2 * video.frame_s - _PROMISE_SLACK_S
 
 
 def _tagged_duration_s(tag: str) -> float | None:
@@ -158,20 +159,34 @@ class Bounds:
     end_s: float
 
 
-def header_bounds(video: OpenVideo, min_bytes: int) -> Bounds | None:
-    """Where the video starts and ends, if this file is worth reading by its index; None asks for a
+def indexed_bounds(video: OpenVideo, min_bytes: int) -> Bounds | None:
+    """Where the video starts and ends, if this file is worth reading by its index.
+
+    The header's word for the end is checked by reading the last group of pictures. None asks for a
     full scan.
     """
-    stream = video.stream
+    stream, tb = video.stream, float(video.time_base)
     if video.source.num_bytes < min_bytes or video.source.container.name not in _INDEXED:
         return None
     if stream.start_time is None or not len(stream.index_entries):
         return None
-    start_s = float(stream.start_time * video.time_base)
-    if stream.duration:
-        return Bounds(start_s, start_s + float(stream.duration * video.time_base))
-    end_s = _tagged_duration_s(stream.metadata.get("DURATION", ""))
-    return None if end_s is None or end_s <= start_s else Bounds(start_s, end_s)
+    last = stream.index_entries[-1]
+    if last.pos + last.size > video.source.num_bytes:
+        return None  # cut off
+    duration_s = float((stream.duration or 0) * video.time_base)
+    if not stream.duration:
+        duration_s = _tagged_duration_s(stream.metadata.get("DURATION", "")) or 0.0
+    start_s = stream.start_time * tb
+    tail = _Seen()
+    try:
+        for packet in _land(video, start_s + duration_s) or ():
+            if packet.size:
+                tail.add(packet)
+    except av.error.FFmpegError:
+        return None
+    end_s = _end_pts(tail, sorted(tail.pts), video) * tb
+    ends_early = end_s < start_s + duration_s - 2 * video.frame_s - _PROMISE_SLACK_S
+    return Bounds(start_s, end_s) if tail.pts and duration_s and not ends_early else None
 
 
 def scan_around(video: OpenVideo, times_s: Sequence[float], bounds: Bounds) -> Scan | None:
@@ -183,35 +198,32 @@ def scan_around(video: OpenVideo, times_s: Sequence[float], bounds: Bounds) -> S
     """
     seen = _Seen()
     tb = float(video.time_base)
-    video.is_fresh = False
+    places: set[tuple[int, int | None]] = set()  # of packets seen: a seek may land on known ground
     packets: Iterator[Packet[VideoStream]] | None = None
-    reached_s = (
-        -math.inf
-    )  # the dts up to which packets are known without a hole since the last seek
+    reached_s = -math.inf  # the dts up to which packets are known without a hole since the seek
     try:
-        for t in (min(max(t, bounds.start_s), bounds.end_s) for t in times_s):
-            if reached_s > t:
-                continue
+        for t in (max(t, bounds.start_s) for t in times_s):
             if packets is None or t - reached_s > _CONTINUE_S:
                 packets = _land(video, t)
                 if packets is None:
                     return None
-            for packet in packets:
-                if not packet.size and packet.pts is None:  # PyAV's flush packet: the end
-                    if seen.end_pts * tb < bounds.end_s - 2 * video.frame_s:
-                        return None  # the header promises more
-                    reached_s = math.inf
+                reached_s = -math.inf
+            while reached_s <= t:
+                packet = next(packets, None)
+                if packet is None or (not packet.size and packet.pts is None):
+                    reached_s = math.inf  # the end, with PyAV's flush packet
                     break
-                if packet.pts is None or packet.dts is None or packet.pts < packet.dts:
+                if packet.pts is None or (packet.dts is not None and packet.pts < packet.dts):
                     return None
-                if packet.dts * tb > reached_s:
+                if (packet.pts, packet.pos) not in places:
+                    places.add((packet.pts, packet.pos))
                     seen.add(packet)
+                if packet.dts is not None:  # Matroska has none for the first B-frames
                     reached_s = packet.dts * tb
-                if reached_s > t:
-                    break
     except av.error.FFmpegError:
         return None
-    seen.end_pts = max(seen.end_pts, round(bounds.end_s / tb))
+    seen.keys.sort()
+    seen.end_pts = round(bounds.end_s / tb)
     scan = _judge(video, seen)
     return scan if scan.is_indexed else None
 
@@ -219,6 +231,7 @@ def scan_around(video: OpenVideo, times_s: Sequence[float], bounds: Bounds) -> S
 def _land(video: OpenVideo, t: float) -> Iterator[Packet[VideoStream]] | None:
     """Packets from the last keyframe shown by `t` on; None if seeking does not land on one."""
     tb = float(video.time_base)
+    video.is_fresh = False
     for back_s in (0.0, 2.0):
         video.container.seek(math.floor((t - back_s) / tb), stream=video.stream, backward=True)
         packets = video.container.demux(video.stream)
