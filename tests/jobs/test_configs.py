@@ -1,0 +1,29 @@
+"""Every file in configs/ loads, and says in its comments nothing that its values contradict."""
+
+from pathlib import Path
+
+import pytest
+from lvspec import Lvspec
+
+from pipeline.config import load_config
+
+CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_it_loads_with_the_papers_policy(path: Path) -> None:
+    settings = load_config(path)
+    assert isinstance(settings.decoding.policy, Lvspec)
+    assert (settings.decoding.policy.loose_share, settings.decoding.draft_length) == (0.7, 10)
+    assert settings.models.draft is not None
+
+
+def test_all_promised_pairs_are_there() -> None:
+    names = {path.stem for path in CONFIGS}
+    assert names == {"demo", "qwen2_5_vl_7b", "qwen2_5_vl_32b", "llava_onevision_72b"}
+
+
+def test_the_demo_needs_no_gpu() -> None:
+    settings = load_config(next(path for path in CONFIGS if path.stem == "demo"))
+    assert (settings.models.target, settings.models.draft) == ("demo", "demo")
+    assert settings.caption.num_gpus == 0
