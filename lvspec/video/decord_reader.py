@@ -34,6 +34,7 @@ def read(
 ) -> Clip:
     """As lvspec.video.read_clip. Raises ImportError without the package (pip install decord)."""
     decord = importlib.import_module("decord")  # optional, and it loads an FFmpeg of its own
+    decord.logging.set_level(decord.logging.QUIET)  # what matters comes back as errors
     with open_source(source) as opened, OpenVideo(opened) as video, local_path(source) as path:
         reader = _open(decord, path)
         # decord counts from the stream's start; frames an edit list hides have times before it.
