@@ -1,7 +1,7 @@
 """LVSpec: loosely speculative decoding for video LLMs.
 
     import lvspec
-    pair = lvspec.load()                       # the embedded demo pair; or ModelSettings(target=...)
+    pair = lvspec.load()  # the embedded demo pair; or ModelSettings(target=...)
     result = lvspec.caption(pair, "video.mp4")
     print(result.text, result.stats)
 

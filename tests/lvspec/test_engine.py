@@ -147,7 +147,9 @@ def _reasons(model, request):
 
 
 def test_length_limit_per_request(target, drafts):
-    requests = [replace(r, max_new_tokens=n) for r, n in zip(tiny.requests(3), (1, 2, 9))]
+    requests = [
+        replace(r, max_new_tokens=n) for r, n in zip(tiny.requests(3), (1, 2, 9), strict=True)
+    ]
     results = run(target, drafts["good"], settings(), requests)
     for request in requests:
         result = results[request.id]
@@ -200,7 +202,7 @@ def _assert_cache_is_fresh(engine: Engine, slot: int, request: Request) -> None:
     cache = getattr(fresh, "cache", None) or fresh.past_key_values
     length = int(engine._target.lengths[slot])
     assert length == inputs["input_ids"].shape[1]
-    for ours, theirs in zip(engine._target.cache.layers, cache.layers):
+    for ours, theirs in zip(engine._target.cache.layers, cache.layers, strict=True):
         for name in ("keys", "values"):
             kept = getattr(ours, name)[slot, :length].transpose(0, 1)
             torch.testing.assert_close(kept, getattr(theirs, name)[0], rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Loading: what cannot work together is refused at once, with the reason and what to use instead."""
+"""Loading: what cannot work together is refused at once, with the reason and the remedy."""
 
 import json
 from pathlib import Path

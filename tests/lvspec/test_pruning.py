@@ -1,5 +1,7 @@
 """Pruning keeps the asked share, in order, evenly spread."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +13,9 @@ def test_uniform_is_ascending_even_and_of_the_asked_size(count, keep):
     kept = uniform(count, keep).tolist()
     assert len(kept) == max(1, round(count * keep))
     assert kept == sorted(set(kept))
-    assert 0 <= kept[0] and kept[-1] < count
-    gaps = {b - a for a, b in zip(kept, kept[1:])}
+    assert kept[0] >= 0
+    assert kept[-1] < count
+    gaps = {b - a for a, b in pairwise(kept)}
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 

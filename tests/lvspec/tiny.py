@@ -117,7 +117,7 @@ def noisy_copy(model: Qwen25VL, noise: float, seed: int = 0) -> Qwen25VL:
     copy.load_state_dict(model.model.state_dict())
     with torch.no_grad():
         for weight in copy.parameters():
-            weight += noise * weight.std() * torch.randn_like(weight)
+            weight.add_(noise * weight.std() * torch.randn_like(weight))
     copy.generation_config = model.generation_config
     return Qwen25VL(copy, processor())
 

@@ -12,7 +12,7 @@ VOCAB, EOS = 12, 11
 
 
 def evidence(draft, target, relevance=None, probability=0.9) -> Evidence:
-    """One row per list; the target gives its own token `probability`, the rest share what is left."""
+    """One row per list; the target gives its own token `probability`, the rest share it."""
     drafted, said = torch.tensor(draft), torch.tensor(target)
     rest = (1 - probability) / (VOCAB - 1)
     chosen = torch.nn.functional.one_hot(said, VOCAB).bool()
@@ -26,7 +26,7 @@ def evidence(draft, target, relevance=None, probability=0.9) -> Evidence:
 def decide(given_evidence: Evidence, policy):
     verdict = POLICIES[type(policy)](given_evidence, policy)
     reasons = [[REASONS[i] for i in row] for row in verdict.reasons.tolist()]
-    prefixes = [row[:n] for row, n in zip(reasons, verdict.accepted.tolist())]
+    prefixes = [row[:n] for row, n in zip(reasons, verdict.accepted.tolist(), strict=True)]
     return verdict.accepted.tolist(), verdict.next_token.tolist(), prefixes
 
 
@@ -145,7 +145,11 @@ def test_raising_the_loose_share_never_shortens_a_prefix(block, one, other, shif
 def test_a_loose_share_of_one_accepts_all_but_end_tokens(block):
     draft, target, relevance = block
     (accepted,) = decide(evidence([draft], [target], [relevance]), Lvspec(loose_share=1))[0]
-    stops = [i for i, (d, t) in enumerate(zip(draft, target)) if d != t and EOS in (d, t)]
+    stops = [
+        i
+        for i, (d, t) in enumerate(zip(draft, target[:-1], strict=True))
+        if d != t and EOS in (d, t)
+    ]
     assert accepted == (stops[0] if stops else len(draft))
 
 
