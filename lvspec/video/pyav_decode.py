@@ -59,6 +59,7 @@ def decode_on(video: OpenVideo, wanted: Collection[int] | None = None) -> Iterat
                 video.has_met_damage = True
             elif frame.key_frame:
                 clean = True
+            video.num_clean += clean
             yield frame, clean
         if packet is None or (not packet.size and packet.pts is None):
             codec.skip_frame = "DEFAULT"

@@ -40,6 +40,8 @@ class OpenVideo:
         self.source = source
         self.is_fresh = False
         self.has_met_damage = False  # set by whoever reads packets or decodes
+        self.num_clean = 0  # frames that decoded clean
+        self._may_be_strict = True
         self.container, self.stream = self._open()
 
     @property
@@ -81,6 +83,11 @@ class OpenVideo:
         if not self.is_fresh:
             self.close()
             self.container, self.stream = self._open()
+
+    def relax(self) -> None:
+        """Decode what strict decoding refuses, from the start, and call the file damaged."""
+        self._may_be_strict, self.has_met_damage, self.is_fresh = False, True, False
+        self.reopen()
 
     def close(self) -> None:
         self.container.close()
@@ -130,7 +137,8 @@ class OpenVideo:
                 other.discard = Discard.all
         # FFmpeg's H.264 marks frames in which it hid damage; its HEVC only says so when told to
         # fail on it.
-        strict = {"err_detect": "explode"} if stream.codec_context.name == "hevc" else {}
+        self.is_strict = self._may_be_strict and stream.codec_context.name == "hevc"
+        strict = {"err_detect": "explode"} if self.is_strict else {}
         stream.codec_context.options = limits | strict
         stream.codec_context.thread_count = (
             1  # the corpus is the parallelism; threads only add latency and memory

@@ -80,46 +80,70 @@ def read(
     """
     with open_source(source) as opened, OpenVideo(opened) as video:
         job = _Job(video, spec, start_s, end_s)
-        bounds = indexed_bounds(video, min_indexed_bytes)
-        if bounds is not None:
-            plan = job.plan(bounds.start_s, bounds.end_s)
-            scan = scan_around(video, plan.asked_s.tolist(), bounds)
-            if scan is not None:
-                return _read_indexed(job, scan, plan, fps=float(video.stream.average_rate or 0))
-        scan = scan_all(video)
-        if not scan.is_indexed:
-            return _read_in_order(job, scan)
-        tb = float(video.time_base)
-        plan = job.plan(scan.pts[0] * tb, scan.end_pts * tb)
-        return _read_indexed(
-            job, scan, plan, len(scan.pts) / (plan.video_end_s - plan.video_start_s)
-        )
+        try:
+            return _read(job, min_indexed_bytes)
+        except VideoError as error:
+            if error.code != "decode_failed" or video.num_clean or not video.is_strict:
+                raise
+            # Not one clean frame: rather a habit of the encoder (an extra message that strict
+            # decoding fails on, with every frame) than damage. Once more, and marked.
+            video.relax()
+            return _read(job, min_indexed_bytes)
+
+
+def _read(job: _Job, min_indexed_bytes: int) -> Clip:
+    video, tb = job.video, float(job.video.time_base)
+    bounds = indexed_bounds(video, min_indexed_bytes)
+    if bounds is not None:
+        plan = job.plan(bounds.start_s, bounds.end_s)
+        scan = scan_around(video, plan.asked_s.tolist(), bounds)
+        if scan is not None:
+            filled = _fill(job, scan, plan)
+            if not filled.broken:  # else the whole scan must say what lies around the damage
+                fps = float(video.stream.average_rate or 0)
+                return job.clip(filled.canvas, plan, fps, len(set(filled.chosen)))
+    scan = scan_all(video)
+    if not scan.is_indexed:
+        return _read_in_order(job, scan)
+    plan = job.plan(scan.pts[0] * tb, scan.end_pts * tb)
+    return _read_indexed(job, scan, plan)
 
 
 # ---- files whose frames are found by their times
 
 
-def _read_indexed(job: _Job, scan: Scan, plan: Plan, fps: float) -> Clip:
+@dataclass(frozen=True)
+class _Filled:
+    """A canvas, the pts chosen per slot, and the slots whose frame did not come clean."""
+
+    canvas: Canvas
+    chosen: list[int]
+    broken: list[int]
+
+
+def _fill(job: _Job, scan: Scan, plan: Plan) -> _Filled:
     times = [pts * float(job.video.time_base) for pts in scan.pts]
     chosen = [scan.pts[shown_at(times, t)] for t in plan.asked_s]
     canvas = Canvas(job.spec)
     clean = _bring(job, scan, chosen, canvas)
-    broken = [slot for slot, pts in enumerate(chosen) if pts not in clean]
+    return _Filled(canvas, chosen, [i for i, pts in enumerate(chosen) if pts not in clean])
+
+
+def _read_indexed(job: _Job, scan: Scan, plan: Plan) -> Clip:
+    filled = _fill(job, scan, plan)
+    chosen, broken = list(filled.chosen), filled.broken
     if broken:
         job.video.has_met_damage = True
-        num_expected = len(set(chosen))
-        replaced = _replace(job, scan, plan, broken)
-        for slot, pts in replaced.items():
+        for slot, pts in _replace(job, scan, plan, broken).items():
             chosen[slot] = pts
-        clean = _bring(job, scan, chosen, canvas)
-        num_clean = len(clean & set(chosen))
+        clean = _bring(job, scan, chosen, filled.canvas)
         found = f"{len(broken)} of {job.spec.count} asked frames are broken"
-        check_distinct(num_expected, num_clean, found)
+        check_distinct(len(set(filled.chosen)), len(clean & set(chosen)), found)
         if any(pts not in clean for pts in chosen):
-            raise VideoError(
-                "decode_failed", f"{found} and have no clean frame within {plan.near_s:.1f} s"
-            )
-    return job.clip(canvas, plan, fps, len(set(chosen)))
+            what = f"{found} and have no clean frame within {plan.near_s:.1f} s"
+            raise VideoError("decode_failed", what)
+    fps = len(scan.pts) / (plan.video_end_s - plan.video_start_s)
+    return job.clip(filled.canvas, plan, fps, len(set(chosen)))
 
 
 def _bring(job: _Job, scan: Scan, chosen: Sequence[int], canvas: Canvas) -> set[int]:
@@ -189,9 +213,12 @@ def _read_in_order(job: _Job, scan: Scan) -> Clip:
     video.reopen()
     seen = [(frame.pts, clean) for frame, clean in decode_on(video)]
     if not any(clean for _, clean in seen):
-        raise VideoError(
-            "decode_failed", f"{scan.num_packets} packets, {len(seen)} pictures, none of them clean"
-        )
+        what = f"{scan.num_packets} packets, {len(seen)} pictures, none of them clean"
+        raise VideoError("decode_failed", what)
+    num_pictures = f"{len(seen)} pictures from {scan.num_packets} packets"
+    check_distinct(
+        scan.num_packets, len(seen), num_pictures
+    )  # lost ones would shift all later times
     raw = [None if pts is None else pts * tb for pts, _ in seen]
     times = shown_times(raw, video.frame_s, scan.made_up_times)
     steps = [b - a for a, b in pairwise(times) if b > a]

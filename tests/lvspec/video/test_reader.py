@@ -1,6 +1,7 @@
 """read_clip on small files made here: the right frame at the asked time, by PyAV and by decord."""
 
 import io
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -250,6 +251,21 @@ def test_broken_packets_are_replaced_by_clean_frames_nearby(tmp_path):
     ]
     assert max(off) <= 40  # two seconds
     assert off.count(0) >= 12
+
+
+def test_a_bad_message_with_every_h265_frame_is_no_reason_to_refuse(tmp_path):
+    """Strict decoding, which tells damage, fails on such files; they are read and marked."""
+    path = small.write(
+        tmp_path / "plain.hevc", 20, codec="libx265", options={"x265-params": "log-level=none"}
+    )
+    cut_message = bytes.fromhex("00000001 4e01 05 40 11")  # says 64 bytes, has 1
+    units = re.split(b"\0\0\0?\1", path.read_bytes())[1:]
+    path.write_bytes(
+        b"".join((cut_message if unit[0] >> 1 < 32 else b"") + b"\0\0\0\1" + unit for unit in units)
+    )
+    clip = read_clip(str(path), SPEC)
+    assert indices(clip) == [2, 6, 10, 14, 18]
+    assert clip.info.damaged
 
 
 def test_decord_reads_plain_files_and_file_objects(plain):
