@@ -5,7 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-# A script's import path is its own folder; `pipeline` and `lvspec` lie beside `jobs`, installed or not.
+# A script's import path is its own folder; `pipeline` and `lvspec` lie beside `jobs`, installed or
+# not.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.config import JobSettings, load_config, to_yaml
@@ -24,13 +25,13 @@ examples:
     ... --set source.prefix=s3://bucket/videos --set output=s3://bucket/captions
   see what would be captioned, or the whole configuration with its defaults
     ... --dry-run        ... --print-config
-  on a cluster, from the folder that holds jobs/ (RAY_ADDRESS names it; clusters ask for a token by default)
+  on the cluster that RAY_ADDRESS names, from the folder that holds jobs/ (Ray wants a token)
     RAY_AUTH_MODE=token ray job submit --working-dir . -- \\
         python jobs/caption_corpus.py --config configs/qwen2_5_vl_7b.yaml
 
 running it again:
-  A run that was killed is resumed where it last committed. Otherwise only clips that are new, or whose file
-  changed, are captioned; where there is nothing new it says so and ends in seconds.
+  A run that was killed is resumed where it last committed. Otherwise only clips that are new, or
+  whose file changed, are captioned; where there is nothing new it says so and ends in seconds.
 
 exit codes:
   0  done (also: nothing new)

@@ -1,8 +1,8 @@
 """Write a small corpus of demo scenes as real video files: `python jobs/make_demo_corpus.py`.
 
-Most are scenes the embedded pair was never trained on; two files are broken on purpose, so that the demo also
-shows what a failed clip looks like. Files that are there already stay as they are, so running it again leaves
-the corpus unchanged.
+Most are scenes the embedded pair was never trained on; two files are broken on purpose, so that the
+demo also shows what a failed clip looks like. Files that are there already stay as they are, so
+running it again leaves the corpus unchanged.
 """
 
 import argparse
@@ -20,7 +20,9 @@ SEED = 7
 
 
 def make_corpus(folder: Path, clips: int, seed: int = SEED) -> int:
-    """Write what is missing of `clips` scenes and the two broken files; returns how many were written."""
+    """Write what is missing of `clips` scenes and the two broken files; returns how many were
+    written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = 0
     for index, scene in enumerate(islice(demo.heldout(seed), clips)):

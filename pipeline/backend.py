@@ -1,7 +1,7 @@
 """What the pipeline asks of the models: the one seam between `pipeline` and `lvspec`'s engine.
 
-`LVSPEC` is the real one; tests pass a `Backend` with a scripted captioner. A backend is pickled to the
-caption actors, so it holds functions, never models.
+`LVSPEC` is the real one; tests pass a `Backend` with a scripted captioner. A backend is pickled to
+the caption actors, so it holds functions, never models.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,6 @@ import lvspec
 from lvspec.config import DecodeSettings, FrameSettings, ModelSettings
 from lvspec.types import Generation, Refusal, Request
 from lvspec.video import FrameSpec
-
 from pipeline.errors import BackendError
 
 
@@ -24,8 +23,9 @@ class Captioner(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """frame_spec: on the driver, reads configuration files only; raises `BackendError` for models that cannot
-    run, so that a job fails before Ray starts. make_captioner: on the actor, loads the models.
+    """frame_spec: on the driver, reads configuration files only; raises `BackendError` for models
+    that cannot run, so that a job fails before Ray starts. make_captioner: on the actor, loads the
+    models.
     """
 
     frame_spec: Callable[[ModelSettings, FrameSettings], FrameSpec]

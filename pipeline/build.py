@@ -1,7 +1,8 @@
-"""The Ray Data plan of a run, read top to bottom. The only file with `map_batches`, `num_gpus`, `concurrency`.
+"""The Ray Data plan of a run, read top to bottom. The only file with `map_batches`, `num_gpus`,
+`concurrency`.
 
-One row per clip from read to write: Ray's checkpointing filters ids right after the read and commits them
-with each written file, so a fan-out or a filter in between would lose or redo clips.
+One row per clip from read to write: Ray's checkpointing filters ids right after the read and
+commits them with each written file, so a fan-out or a filter in between would lose or redo clips.
 """
 
 from functools import partial
@@ -68,7 +69,8 @@ def _pipeline(
         .map_batches(
             Caption,
             fn_constructor_args=(backend, settings.models, settings.decoding),
-            # Joins what decoding had to split at Ray's block size: one call, one staged file, one commit.
+            # Joins what decoding had to split at Ray's block size: one call, one staged file, one
+            # commit.
             batch_size=rows_per_commit,
             batch_format="pyarrow",
             zero_copy_batch=True,  # frames stay where the decode task put them
@@ -92,17 +94,17 @@ def _checkpoint(dataset: Dataset, run_id: str) -> CheckpointConfig:
         id_column="clip_id",
         checkpoint_path=folder,
         override_filesystem=dataset.fs,
-        delete_checkpoint_on_success=False,  # the default forgets, and a rerun would caption all again
+        delete_checkpoint_on_success=False,  # else a rerun after success captions all again
     )
-    # On a resume the filter is one more actor of one CPU; a pool that grows could hold every CPU of a small
-    # machine while the tasks that feed it wait for one.
+    # On a resume the filter is one more actor of one CPU; a pool that grows could hold every CPU of
+    # a small machine while the tasks that feed it wait for one.
     config.checkpoint_actor_pool_max_size = 1
     return config
 
 
 def _reason(error: RayError) -> str:
-    """The exception at the root, in one line. Ray hands it over as text only: the tracebacks of every
-    process it passed through, the root's first and each ended by its exception.
+    """The exception at the root, in one line. Ray hands it over as text only: the tracebacks of
+    every process it passed through, the root's first and each ended by its exception.
     """
     root = str(error).split("The above exception was the direct cause")[0]
     return root.strip().splitlines()[-1].strip()

@@ -23,7 +23,8 @@ def connect() -> Generator[None]:
     if ray.is_initialized():
         yield
         return
-    # Ray Data's actors have arguments in the object store, which Ray's core logs as an error each time.
+    # Ray Data's actors have arguments in the object store, which Ray's core logs as an error each
+    # time.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     _start(_arguments(os.environ))
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # `StoppedError` says what went wrong
@@ -54,7 +55,8 @@ def _arguments(environ: MutableMapping[str, str]) -> dict[str, Any]:
         return {"address": "auto", **quiet}
     if environ.get("RAY_ADDRESS"):
         return {"address": "auto", "runtime_env": {"working_dir": str(ROOT)}, **quiet}
-    # Inherited by local workers; a runtime_env would say the same and cost each worker a second start.
+    # Inherited by local workers; a runtime_env would say the same and cost each worker a second
+    # start.
     path = [str(ROOT), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
     environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path))
     cpus = max(LEAST_CPUS, os.cpu_count() or 1)

@@ -1,7 +1,7 @@
 """What of a run is committed: Ray Data's checkpoint folder, read from outside.
 
-Ray writes `<task>.pending.parquet` (ids), then the rows, then renames the ids to `<task>.parquet`; on a resume
-it deletes the rows of ids that are still pending.
+Ray writes `<task>.pending.parquet` (ids), then the rows, then renames the ids to `<task>.parquet`;
+on a resume it deletes the rows of ids that are still pending.
 """
 
 import pyarrow.parquet as pq
@@ -32,8 +32,8 @@ class Commits:
 def settle(dataset: Dataset, run_id: str) -> None:
     """Finish renames that a kill cut in two; call it before a resume, while nothing writes.
 
-    On object storage a rename is a copy and a delete. Killed in between, the ids are both final and pending,
-    and Ray would delete the rows and yet believe them done: those clips would be lost.
+    On object storage a rename is a copy and a delete. Killed in between, the ids are both final and
+    pending, and Ray would delete the rows and yet believe them done: those clips would be lost.
     """
     files = set(dataset.parquet_files(dataset.run(run_id, "checkpoint")))
     for path in files:

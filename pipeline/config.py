@@ -1,8 +1,9 @@
-"""The settings of a captioning job: frozen, typed, and loaded from one whole YAML file plus `--set`.
+"""The settings of a captioning job: frozen, typed, and loaded from one whole YAML file plus
+`--set`.
 
-A key that does not exist, or a value that is not allowed, is one `ConfigError` that names the key, the value,
-what is allowed and the nearest known key. Add a setting by adding a field here (and a reader of it): the
-loader, `--set`, `--print-config` and the fingerprint follow from the class.
+A key that does not exist, or a value that is not allowed, is one `ConfigError` that names the key,
+the value, what is allowed and the nearest known key. Add a setting by adding a field here (and a
+reader of it): the loader, `--set`, `--print-config` and the fingerprint follow from the class.
 """
 
 import difflib
@@ -16,8 +17,6 @@ from typing import Any, Literal
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline.errors import ConfigError
-
 from lvspec.config import (
     POLICY_SETTINGS,
     DecodeSettings,
@@ -25,6 +24,7 @@ from lvspec.config import (
     ModelSettings,
     SettingError,
 )
+from pipeline.errors import ConfigError
 
 VIDEO_GLOBS = tuple(
     f"**/*.{suffix}"
@@ -38,7 +38,9 @@ StorageOptions = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """What to caption: every matching file below `prefix`, or the rows of `manifest`; exactly one of them."""
+    """What to caption: every matching file below `prefix`, or the rows of `manifest`; exactly one
+    of them.
+    """
 
     prefix: str | None = None
     glob: tuple[str, ...] = VIDEO_GLOBS
@@ -66,7 +68,8 @@ class VideoSettings:
 class CaptionSettings:
     """The pool of actors that each hold target and draft. `actors` is a number, or [least, most].
 
-    `num_cpus` is 0 by default so that a plan of two actors (Ray's checkpoint filter is one) fits two CPUs.
+    `num_cpus` is 0 by default so that a plan of two actors (Ray's checkpoint filter is one) fits
+    two CPUs.
     """
 
     num_gpus: float = 0.0
@@ -91,8 +94,9 @@ class CaptionSettings:
 class RunSettings:
     """How work is committed and judged.
 
-    rows_per_commit: clips that one caption call handles and one staged file holds: what a kill costs at most
-    per actor, and the unit of parallelism. max_error_share: above it the job ends with exit code 3.
+    rows_per_commit: clips that one caption call handles and one staged file holds: what a kill
+    costs at most per actor, and the unit of parallelism. max_error_share: above it the job ends
+    with exit code 3.
     """
 
     rows_per_commit: int = 32
@@ -109,7 +113,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class JobSettings:
-    """Everything that `jobs/caption_corpus.py` needs. `storage` holds fsspec options per protocol."""
+    """Everything that the captioning job needs. `storage` holds fsspec options per protocol."""
 
     source: SourceSettings
     output: str
@@ -171,7 +175,7 @@ def _copy(value: Any) -> Any:
 
 
 def parse_config(tree: Mapping[str, Any]) -> JobSettings:
-    """Build the settings from plain values. Raises `ConfigError` for the first thing that is wrong."""
+    """Build the settings from plain values. Raises `ConfigError` for the first wrong one."""
     return _build(JobSettings, _with_policy(_with_list_of_globs(tree)), "")
 
 
@@ -184,7 +188,9 @@ def _with_list_of_globs(tree: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_policy(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Build `decoding.policy`, whose class hangs on its `name`; `policy: exact` is short for `{name: exact}`."""
+    """Build `decoding.policy`, whose class hangs on its `name`; `policy: exact` is short for
+    `{name: exact}`.
+    """
     decoding = tree.get("decoding")
     if not isinstance(decoding, dict) or "policy" not in decoding:
         return tree
@@ -209,10 +215,12 @@ def _build(cls: type[S], tree: Mapping[str, Any], prefix: str) -> S:
 
 
 def _sections(annotation: Any) -> list[type]:
-    """The settings classes that a field may hold (`X`, `X | None`, `X | Y`); none for a plain value."""
+    """The settings classes that a field may hold (`X`, `X | None`, `X | Y`); none for a plain
+    value.
+    """
     union = isinstance(annotation, types.UnionType)
     options = typing.get_args(annotation) if union else (annotation,)
-    return [option for option in options if is_dataclass(option)]
+    return [o for o in options if isinstance(o, type) and is_dataclass(o)]
 
 
 def _reject_unknown_keys(cls: type, tree: Mapping[str, Any], prefix: str) -> None:
@@ -274,7 +282,9 @@ def _explain(error: ValidationError, prefix: str) -> str:
 
 
 def as_tree(settings: Any, *, redact: bool = True) -> dict[str, Any]:
-    """Settings as plain values for YAML or JSON. Secrets in `storage` are replaced by `***` by default."""
+    """Settings as plain values for YAML or JSON. Secrets in `storage` are replaced by `***` by
+    default.
+    """
     kind = getattr(settings, "name", None)  # settings that come in kinds (a policy) name theirs
     tree: dict[str, Any] = {} if kind is None else {"name": kind}
     for item in fields(settings):
@@ -284,7 +294,7 @@ def as_tree(settings: Any, *, redact: bool = True) -> dict[str, Any]:
         elif isinstance(value, tuple):
             value = list(typing.cast(tuple[Any, ...], value))
         elif item.name == "storage" and redact:
-            value = {protocol: _redacted(options) for protocol, options in value.items()}
+            value = _redacted(value)
         tree[item.name] = value
     return tree
 

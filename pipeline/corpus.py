@@ -1,7 +1,7 @@
 """What one run of the job does: resume or plan, caption, publish. Read this first.
 
-The same command serves every case: an unfinished run is finished first, then what is new or changed is
-planned and captioned; where there is nothing, no Ray and no model starts.
+The same command serves every case: an unfinished run is finished first, then what is new or changed
+is planned and captioned; where there is nothing, no Ray and no model starts.
 """
 
 import posixpath
@@ -30,7 +30,9 @@ HELD_COLUMNS = ["clip_id", "source_version", "prompt"]
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run would do: clips of an unfinished run to resume, and what would be planned beside it."""
+    """What a run would do: clips of an unfinished run to resume, and what would be planned beside
+    it.
+    """
 
     unfinished: str | None
     counts: PlanCounts
@@ -95,14 +97,16 @@ def check_fingerprint(dataset: Dataset, settings: JobSettings) -> None:
     lines = difference(stored["caption_settings"], caption_settings(settings))
     if lines:
         raise FingerprintError(
-            f"{settings.output} holds captions made with other settings, and a dataset holds one kind:\n  "
+            f"{settings.output} holds captions of other settings, and a dataset holds one kind:\n  "
             + "\n  ".join(lines)
-            + "\nGo back to those settings, or set another `output`."
+            + "\nGo back to those settings, set another `output`, or delete this one."
         )
 
 
 def held_clips(dataset: Dataset) -> Held:
-    """What published runs hold, failures included: they are not tried again unless their file changes."""
+    """What published runs hold, failures included: they are not tried again unless their file
+    changes.
+    """
     held = Held()
     for run_id in dataset.published_runs():
         for folder, schema in (
@@ -119,7 +123,9 @@ def held_clips(dataset: Dataset) -> Held:
 
 
 def plan(dataset: Dataset, settings: JobSettings) -> tuple[str | None, PlanCounts]:
-    """Write the manifest of a new run. The run exists once its run.json does; None if nothing is new."""
+    """Write the manifest of a new run. The run exists once its run.json does; None if nothing is
+    new.
+    """
     started = time.monotonic()
     run_id = new_run_id()
     folder = dataset.run(run_id, "manifest")

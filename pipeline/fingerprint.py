@@ -1,7 +1,7 @@
 """The fingerprint of a dataset: a hash of every setting that changes captions.
 
-New settings are part of it unless they are named in `NEUTRAL`: forgetting one then costs a refused run, not
-a dataset of two kinds of captions.
+New settings are part of it unless they are named in `NEUTRAL`: forgetting one then costs a refused
+run, not a dataset of two kinds of captions.
 """
 
 import hashlib

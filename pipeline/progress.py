@@ -5,7 +5,7 @@ On a terminal one line that is redrawn; elsewhere a line every 30 s, so that log
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -14,7 +14,7 @@ LOG_EVERY_S = 30.0
 
 
 def progress_line(done: int, at_start: int, total: int, elapsed_s: float) -> str:
-    """`caption: 120/960 clips  4.0 clips/s  3 min left`. The rate counts this attempt's clips only."""
+    """`caption: 120/960 clips  4.0 clips/s  3 min left`. The rate is of this attempt."""
     fresh = done - at_start
     line = f"caption: {done}/{total} clips"
     if not fresh:
@@ -32,7 +32,7 @@ def progress_line(done: int, at_start: int, total: int, elapsed_s: float) -> str
 
 
 @contextmanager
-def show_progress(count: Callable[[], int], total: int, out: TextIO) -> Iterator[None]:
+def show_progress(count: Callable[[], int], total: int, out: TextIO) -> Generator[None]:
     """Report `count()` of `total` on `out` until the block ends."""
     live = out.isatty()
     stop = threading.Event()

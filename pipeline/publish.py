@@ -1,6 +1,8 @@
-"""Publish: staged rows -> the dataset people read, after proving that every clip is there exactly once.
+"""Publish: staged rows -> the dataset people read, after proving that every clip is there exactly
+once.
 
-Everything before `_SUCCESS` can be repeated: a publish that was killed starts again from the staged rows.
+Everything before `_SUCCESS` can be repeated: a publish that was killed starts again from the staged
+rows.
 """
 
 import posixpath
@@ -8,9 +10,10 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 from pipeline.dataset import Dataset
@@ -19,6 +22,7 @@ from pipeline.schema import CAPTIONS, ERRORS, MANIFEST, ROWS
 
 NAMED_IDS = 10  # how many a message names
 ID = "clip_id"
+pc: Any = pyarrow.compute  # its functions are made at import, so type checkers see none
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ class Published:
 
 
 def publish(dataset: Dataset, run_id: str, *, part_bytes: int, replacing: int) -> Published:
-    """Write captions/ and errors/ of a run. `replacing`: planned clips that the dataset held in an older
-    version; their old rows go, so that a clip id stays unique. Raises `ReconciliationError`.
+    """Write captions/ and errors/ of a run. `replacing`: planned clips that the dataset held in an
+    older version; their old rows go, so that a clip id stays unique. Raises `ReconciliationError`.
     """
     reconcile(dataset, run_id)
     rows = dataset.parquet_files(dataset.run(run_id, "rows"))
@@ -80,10 +84,11 @@ def _ids(dataset: Dataset, folder: str, schema: pa.Schema) -> pa.Array:
 def _write(
     dataset: Dataset, rows: list[str], status: str, schema: pa.Schema, folder: str, part_bytes: int
 ) -> int:
-    """Write the rows of one status into sorted parts of about `part_bytes` (in memory). Returns how many.
+    """Write the rows of one status into sorted parts of about `part_bytes` (in memory). Returns how
+    many.
 
-    Ids are uniform hashes, so ranges of them are equal shares: rows are dealt to one temporary file per
-    part, and each is sorted alone. Memory is bounded by one part whatever the run's size.
+    Ids are uniform hashes, so ranges of them are equal shares: rows are dealt to one temporary file
+    per part, and each is sorted alone. Memory is bounded by one part whatever the run's size.
     """
     dataset.remove_folder(folder)
     scan = dataset.scan(rows, ROWS)
@@ -107,7 +112,9 @@ def _deal(
     dataset: Dataset,
     spill: Path,
 ) -> list[Path]:
-    """Split batches by id range into one local Parquet file per part; the non-empty ones, in id order."""
+    """Split batches by id range into one local Parquet file per part; the non-empty ones, in id
+    order.
+    """
     staged_bytes = sum(info.size or 0 for info in dataset.fs.get_file_info(rows))
     parts = max(1, -(-staged_bytes // part_bytes))
     bounds = pa.array([f"{(i << 32) // parts:08x}" for i in range(1, parts)], pa.string())

@@ -1,10 +1,10 @@
 """How the pipeline reaches files: every URI of a run goes through `open_filesystem`.
 
-One fsspec filesystem serves reading videos, reading manifests and writing the dataset, so there is one place
-for credentials (`storage:` in the config) and one set of errors.
+One fsspec filesystem serves reading videos, reading manifests and writing the dataset, so there is
+one place for credentials (`storage:` in the config) and one set of errors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -64,8 +64,10 @@ def arrow_filesystem(uri: str, storage: StorageOptions) -> tuple[pyarrow.fs.File
 
 
 @contextmanager
-def open_video(uri: str, storage: StorageOptions) -> Iterator[str | BinaryIO]:
-    """A video as a decoder wants it: the path of a local file, else a seekable file that caches its blocks."""
+def open_video(uri: str, storage: StorageOptions) -> Generator[str | BinaryIO]:
+    """A video as a decoder wants it: the path of a local file, else a seekable file that caches its
+    blocks.
+    """
     fs, path = open_filesystem(uri, storage)
     if is_local(uri):
         yield path

@@ -4,19 +4,23 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from pipeline.dataset import Dataset
 from pipeline.schema import CAPTIONS, ERRORS
 
+pc: Any = pyarrow.compute  # its functions are made at import, so type checkers see none
+
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What `--json` prints and runs/<id>/summary.json holds. Rates are None where nothing was measured.
+    """What `--json` prints and runs/<id>/summary.json holds. Rates are None where nothing was
+    measured.
 
-    seconds_by_stage: `plan`, `caption` and `publish` are wall clock of this attempt; `read`, `prefill` and
-    `decode` are sums over clips, which run in parallel.
-    mean_accepted_length: tau over all rounds of the run. speedup: sum of plain_s over sum of decode_s.
+    seconds_by_stage: `plan`, `caption` and `publish` are wall clock of this attempt; `read`,
+    `prefill` and `decode` are sums over clips, which run in parallel.
+    mean_accepted_length: tau over all rounds of the run. speedup: sum of plain_s over sum of
+    decode_s.
     """
 
     run_id: str | None
@@ -77,7 +81,8 @@ def summarize(
 ) -> RunSummary:
     """`captioned`: clips that this attempt captioned, for its rate.
 
-    Reads the figures of a run back from what publish wrote, so that they describe the dataset itself."""
+    Reads the figures of a run back from what publish wrote, so that they describe the dataset
+    itself."""
     captions = dataset.scan(dataset.parquet_files(dataset.captions(run_id)), CAPTIONS)
     measured = ["num_generated_tokens", "num_spec_steps", "num_draft_tokens"]
     measured += ["num_accepted_draft_tokens", "plain_s", "read_s", "prefill_s", "decode_s"]

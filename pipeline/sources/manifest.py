@@ -1,4 +1,5 @@
-"""A JSONL, CSV or Parquet file with one clip per row: `uri`, optional `video_id, start_s, end_s, prompt`.
+"""A JSONL, CSV or Parquet file with one clip per row: `uri`, optional `video_id, start_s, end_s,
+prompt`.
 
 Other columns are ignored, so that `errors/run=<id>/*.parquet` of an earlier run is a manifest too.
 """
@@ -26,8 +27,8 @@ LOOKUP_THREADS = 16  # a look-up waits on the network, not on the CPU
 def list_manifest(uri: str, storage: StorageOptions) -> Iterator[VideoRef]:
     """Stream the clips of a manifest, each with the present state of its file.
 
-    A relative `uri` is meant from the manifest's folder. A file that is missing is still a clip: it becomes
-    an error row. A row that is malformed raises `SourceError` with its place.
+    A relative `uri` is meant from the manifest's folder. A file that is missing is still a clip: it
+    becomes an error row. A row that is malformed raises `SourceError` with its place.
     """
     folder = absolute(uri).rsplit("/", 1)[0]
     rows = (_parse(row, place, folder) for place, row in _rows(uri, storage))
@@ -49,7 +50,9 @@ def list_manifest(uri: str, storage: StorageOptions) -> Iterator[VideoRef]:
 
 
 def _info(uri: str, storage: StorageOptions) -> Mapping[str, Any] | None:
-    """What storage says about one file; None when it is missing or cannot be looked at (decoding will say why)."""
+    """What storage says about one file; None when it is missing or cannot be looked at (decoding
+    will say why).
+    """
     fs, path = open_filesystem(uri, storage)
     try:
         info: Mapping[str, Any] = fs.info(path)

@@ -1,4 +1,6 @@
-"""`VideoRef`: one clip that a source asks for, and how the state of its file is told apart from another."""
+"""`VideoRef`: one clip that a source asks for, and how the state of its file is told apart from
+another.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +11,9 @@ MISSING_VERSION = "missing"
 
 @dataclass(frozen=True)
 class VideoRef:
-    """One clip: a span of one video. `start_s`/`end_s` are seconds from the start of the file, None = its ends."""
+    """One clip: a span of one video. `start_s`/`end_s` are seconds from the start of the file, None
+    = its ends.
+    """
 
     uri: str
     video_id: str
@@ -21,10 +25,11 @@ class VideoRef:
 
 
 def source_version(info: Mapping[str, Any] | None) -> str:
-    """Name the state of a file by what its storage says: the ETag where there is one, else size and mtime.
+    """Name the state of a file by what its storage says: the ETag where there is one, else size and
+    mtime.
 
-    `info` is what fsspec returns for one path; None means that the file is not there, so that a file that
-    turns up later counts as changed.
+    `info` is what fsspec returns for one path; None means that the file is not there, so that a
+    file that turns up later counts as changed.
     """
     if info is None:
         return MISSING_VERSION

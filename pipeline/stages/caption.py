@@ -1,7 +1,7 @@
 """Caption: frames -> a caption and how it was decoded. One actor holds target and draft together.
 
-A request that the engine refuses is a row with an error. An engine that raises is not data: the task fails,
-and with it the job, which resumes at the last commit when the command is run again.
+A request that the engine refuses is a row with an error. An engine that raises is not data: the
+task fails, and with it the job, which resumes at the last commit when the command is run again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ def caption_table(table: pa.Table, captioner: Captioner) -> pa.Table:
 
 
 class Caption:
-    """What Ray Data keeps as an actor. Only settings are pickled; the models are built here, once."""
+    """What Ray Data keeps as an actor. Only settings are pickled; models are built here, once."""
 
     def __init__(self, backend: Backend, models: ModelSettings, decoding: DecodeSettings) -> None:
         self._captioner = backend.make_captioner(models, decoding)

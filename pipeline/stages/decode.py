@@ -1,4 +1,5 @@
-"""Decode: a clip's file -> its frames at the model's input size. CPU; one task decodes one block of clips.
+"""Decode: a clip's file -> its frames at the model's input size. CPU; one task decodes one block of
+clips.
 
 A file that cannot be read is a row with an error; frames of it never reach the models.
 """
@@ -26,7 +27,9 @@ def decode_row(
     storage: StorageOptions,
     read: ReadClip = read_clip,
 ) -> dict[str, Any]:
-    """One MANIFEST row -> one DECODED row (without run_id): frames and what the file is, or an error."""
+    """One MANIFEST row -> one DECODED row (without run_id): frames and what the file is, or an
+    error.
+    """
     started = time.perf_counter()
     try:
         with open_video(row["uri"], storage) as source:
@@ -40,8 +43,9 @@ def decode_row(
     except OSError as error:
         result = _error("read_failed", str(error))
     except Exception as error:
-        # One odd file must not end a job of millions: whatever a decoder or a storage client raises is this
-        # row's error, named by its type. (MemoryError included: the next file may be small.)
+        # One odd file must not end a job of millions: whatever a decoder or a storage client raises
+        # is this row's error, named by its type. (MemoryError included: the next file may be
+        # small.)
         result = _error("decode_crashed", f"{type(error).__name__}: {error}")
     else:
         result = _decoded(clip)
@@ -57,7 +61,9 @@ def decode_table(
     storage: StorageOptions,
     read: ReadClip = read_clip,
 ) -> Iterator[pa.Table]:
-    """What Ray Data runs: MANIFEST rows in, as many DECODED rows out, one by one to keep memory flat."""
+    """What Ray Data runs: MANIFEST rows in, as many DECODED rows out, one by one to keep memory
+    flat.
+    """
     for row in table.to_pylist():
         decoded = decode_row(row, spec, decoder, storage, read)
         yield pa.Table.from_pylist([{**decoded, "run_id": run_id}], schema=DECODED)

@@ -1,6 +1,7 @@
 """Plan: which clips a run will caption. Runs on the driver; the core is pure and streams.
 
-clips = what the source lists, minus what the dataset already holds for the same file version and prompt.
+clips = what the source lists, minus what the dataset already holds for the same file version and
+prompt.
 """
 
 import hashlib
@@ -24,7 +25,9 @@ def milliseconds(seconds: float | None) -> int | None:
 
 
 def clip_id(uri: str, start_s: float | None, end_s: float | None) -> str:
-    """UUID v5 of the clip: the same file and span always give the same id; no start is a start of 0."""
+    """UUID v5 of the clip: the same file and span always give the same id; no start is a start of
+    0.
+    """
     start_ms, end_ms = milliseconds(start_s) or 0, milliseconds(end_s)
     return str(
         uuid.uuid5(uuid.NAMESPACE_URL, f"{uri}\n{start_ms}\n{'' if end_ms is None else end_ms}")
@@ -38,7 +41,9 @@ def clip_key(clip: str, version: str, prompt: str | None) -> bytes:
 
 @dataclass
 class Held:
-    """What the dataset already holds: `keys` of its rows (see `clip_key`) and their clip ids, 16 bytes each."""
+    """What the dataset already holds: `keys` of its rows (see `clip_key`) and their clip ids, 16
+    bytes each.
+    """
 
     keys: set[bytes] = field(default_factory=set[bytes])
     clips: set[bytes] = field(default_factory=set[bytes])
@@ -50,7 +55,9 @@ class Held:
 
 @dataclass(frozen=True)
 class PlanCounts:
-    """listed = held + planned; `replacing` of the planned ones take the place of rows of an older version."""
+    """listed = held + planned; `replacing` of the planned ones take the place of rows of an older
+    version.
+    """
 
     listed: int
     held: int
@@ -89,7 +96,8 @@ def plan_clips(
             rows = []
     if duplicates:
         raise SourceError(
-            f"the source lists {counts['duplicate']} clip(s) more than once: {'; '.join(duplicates)}"
+            f"the source lists {counts['duplicate']} clip(s) more than once: "
+            + "; ".join(duplicates)
             + (" ..." if counts["duplicate"] > len(duplicates) else "")
         )
     if rows:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from lvspec import Lvspec
 
+from lvspec import Lvspec
 from pipeline.config import load_config
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))

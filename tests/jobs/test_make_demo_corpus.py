@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from lvspec.video import FrameSpec, VideoError, read_clip
 
 from jobs.make_demo_corpus import main, make_corpus
+from lvspec.video import FrameSpec, VideoError, read_clip
 
 SPEC = FrameSpec(count=8, factor=28, min_pixels=112 * 112, max_pixels=112 * 112)
 

@@ -13,7 +13,9 @@ LIMIT = 45 * 1024 * 1024  # Ray refuses 100 MB
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """Files of the package and their packed sizes, with a demo corpus and an output beside the code."""
+    """Files of the package and their packed sizes, with a demo corpus and an output beside the
+    code.
+    """
     from ray._private.runtime_env.packaging import create_package
 
     folder = tmp_path_factory.mktemp("upload")

@@ -1,4 +1,6 @@
-"""A backend with a scripted captioner: the same seam as the real models, no torch, answers known in advance."""
+"""A backend with a scripted captioner: the same seam as the real models, no torch, answers known in
+advance.
+"""
 
 import time
 from collections.abc import Iterable, Iterator

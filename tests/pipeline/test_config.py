@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lvspec import Exact, Gate, Lvspec
 
+from lvspec import Exact, Gate, Lvspec
 from pipeline.config import (
     JobSettings,
     apply_assignments,
@@ -33,23 +33,47 @@ def message(*assignments: str) -> str:
 @pytest.mark.parametrize(
     ("assignment", "expected"),
     [
-        ("decoding.draft_lenght=3", "decoding.draft_lenght = 3: there is no such setting; did you mean decoding.draft_length?"),
-        ("draft_length=3", "draft_length = 3: there is no such setting; did you mean decoding.draft_length?"),
-        ("decoding.policy.loose_shar=1", "decoding.policy.loose_shar = 1: there is no such setting; did you mean decoding.policy.loose_share?"),
+        (
+            "decoding.draft_lenght=3",
+            "decoding.draft_lenght = 3: there is no such setting; "
+            "did you mean decoding.draft_length?",
+        ),
+        (
+            "draft_length=3",
+            "draft_length = 3: there is no such setting; did you mean decoding.draft_length?",
+        ),
+        (
+            "decoding.policy.loose_shar=1",
+            "decoding.policy.loose_shar = 1: there is no such setting; "
+            "did you mean decoding.policy.loose_share?",
+        ),
         ("decoding.draft_length=0", "decoding.draft_length = 0: expected 1 to 64"),
         ("decoding.policy.loose_share=2", "decoding.policy.loose_share = 2.0: expected 0 to 1"),
         ("decoding.pruning=some", "decoding.pruning = 'some': expected 'uniform' or 'none'"),
-        ("decoding.policy=strict", "decoding.policy = 'strict': expected exact or lvspec or gate, or a section with that `name`"),
+        (
+            "decoding.policy=strict",
+            "decoding.policy = 'strict': "
+            "expected exact or lvspec or gate, or a section with that `name`",
+        ),
         ("run.max_error_share=2", "run.max_error_share = 2.0: expected 0 to 1"),
-        ("caption.actors=[4, 1]", "caption.actors = (4, 1): expected a number from 1, or [least, most]"),
-        ("frames.count=many", "frames.count = 'many': expected a valid integer, unable to parse string as an integer"),
+        (
+            "caption.actors=[4, 1]",
+            "caption.actors = (4, 1): expected a number from 1, or [least, most]",
+        ),
+        (
+            "frames.count=many",
+            "frames.count = 'many': expected a valid integer, unable to parse string as an integer",
+        ),
         ("run=3", "run = 3: expected keys below it: rows_per_commit, max_error_share, part_bytes"),
-        ("source.manifest=a.csv", "source.prefix = 'videos': expected either prefix or manifest to be set, and not both"),
+        (
+            "source.manifest=a.csv",
+            "source.prefix = 'videos': expected either prefix or manifest to be set, and not both",
+        ),
         ("output=null", "output = None: expected a valid string"),
         ("output.x=1", "--set output.x=1: output = 'out' has no keys below it"),
         ("nonsense", "--set nonsense: expected key.path=value, such as decoding.draft_length=8"),
     ],
-)  # fmt: skip
+)
 def test_wrong_settings_say_key_value_and_what_is_allowed(assignment: str, expected: str) -> None:
     assert message(assignment) == expected
 

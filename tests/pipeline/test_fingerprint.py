@@ -17,7 +17,8 @@ def of(*assignments: str) -> str:
 @pytest.mark.parametrize(
     "assignment",
     [
-        "models.target=other", "models.draft_revision=abc", "models.dtype=bfloat16", "frames.count=9",
+        "models.target=other", "models.draft_revision=abc", "models.dtype=bfloat16",
+        "frames.count=9",
         "decoding.policy=exact", "decoding.policy.loose_share=0.6", "decoding.draft_length=5",
         "decoding.prompt=What happens?", "decoding.max_new_tokens=9", "video.decoder=decord",
     ],

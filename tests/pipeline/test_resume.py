@@ -42,7 +42,7 @@ def published_ids(folder: Path) -> list[str]:
 
 
 def commits(folder: Path) -> int:
-    done = [p for p in (folder / "out" / "runs").rglob("checkpoint/*.parquet")]
+    done = list((folder / "out" / "runs").rglob("checkpoint/*.parquet"))
     return sum(not p.name.endswith(".pending.parquet") for p in done)
 
 
@@ -89,7 +89,7 @@ def test_killed_between_commits_and_resumed(tmp_path: Path) -> None:
     assert commits(tmp_path) >= max(before, 5)
     check_complete(tmp_path, 10)
     # Only the other clips were captioned again: what was committed stayed as it was.
-    staged = [p for p in (tmp_path / "out" / "runs").rglob("rows/*.parquet")]
+    staged = list((tmp_path / "out" / "runs").rglob("rows/*.parquet"))
     assert sum(pq.read_metadata(p).num_rows for p in staged) == 10
 
 
@@ -105,7 +105,7 @@ def test_killed_again_and_again_at_other_moments(tmp_path: Path) -> None:
 
 
 def test_a_rename_cut_in_two_loses_nothing(tmp_path: Path) -> None:
-    """On object storage a rename is copy and delete; between them ids are both final and pending."""
+    """On object storage a rename is copy and delete; between them both files exist."""
     dataset = Dataset.open(str(tmp_path), {})
     ids = pa.table({"clip_id": ["a", "b"]})
     folder = dataset.run("r", "checkpoint")

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from lvspec import DecodeSettings, Generation, ModelSettings, Refusal, Request
 
+from lvspec import DecodeSettings, Generation, ModelSettings, Refusal, Request
 from pipeline.frames import NO_FRAMES, pack
 from pipeline.schema import DECODED, ROWS
 from pipeline.stages.caption import caption_table

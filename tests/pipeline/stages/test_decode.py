@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from lvspec.video import FrameSpec
 
+from lvspec.video import FrameSpec
 from pipeline.frames import unpack
 from pipeline.schema import DECODED
 from pipeline.stages.decode import decode_row, decode_table
