@@ -37,7 +37,7 @@ class SlotCache(Cache):
         super().__init__(layers=list(self._stores))
 
     def begin(self, first: int, starts: npt.NDArray[np.int64], query: int) -> None:
-        """Aim the next pass at the slots from `first` on: row b writes `query` tokens at starts[b]."""
+        """Aim the next pass at the slots from `first` on: row b writes from starts[b]."""
         self.first = first
         self.view = int(starts.max()) + query
         self.start = int(starts[0]) if (starts == starts[0]).all() else None
