@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.dry_run:
             _print_dry_run(settings)
             return DONE
+        _note_relative_output(settings)
         summary = caption_corpus(settings)
     except JobError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -103,6 +105,16 @@ def _print_dry_run(settings: JobSettings) -> None:
     print(f"{counts.listed} clips in the source, {counts.held} already in {settings.output}")
     again = f" ({counts.replacing} of them because their file or prompt changed)"
     print(f"{counts.planned} would be captioned{again if counts.replacing else ''}")
+
+
+def _note_relative_output(settings: JobSettings) -> None:
+    submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ  # set by `ray job submit`
+    if submitted and absolute(settings.output) != settings.output:
+        print(
+            f"note: output {settings.output!r} is relative: it lies in the job's copy of the "
+            "working directory and goes with the cluster; to keep it, set an absolute path or a URL",
+            file=sys.stderr,
+        )
 
 
 def table(summary: RunSummary) -> str:

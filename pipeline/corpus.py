@@ -54,7 +54,7 @@ def caption_corpus(
     ]
     started = time.monotonic()
     run_id, counts = plan(dataset, settings)
-    seconds = {"plan": time.monotonic() - started}
+    seconds = {"plan": round(time.monotonic() - started, 3)}
     if run_id is not None:
         print_(
             f"plan: {counts.planned} clips to caption, {counts.held} already there (run {run_id})"

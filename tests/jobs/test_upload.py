@@ -1,13 +1,11 @@
 """What `ray job submit --working-dir .` uploads, by Ray's own packaging."""
 
-import shutil
-import subprocess
 import zipfile
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.jobs.tree import copy_tree
+
 LIMIT = 45 * 1024 * 1024  # Ray refuses 100 MB
 
 
@@ -19,15 +17,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     from ray._private.runtime_env.packaging import create_package
 
     folder = tmp_path_factory.mktemp("upload")
-    tree = folder / "tree"
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, check=True, text=True,
-    ).stdout.split("\0")  # fmt: skip
-    for name in filter(None, files):
-        if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, tree / name)
+    tree = copy_tree(folder / "tree")
     for name in (
         "demo_corpus/a.mp4",
         "demo_output/b.parquet",
