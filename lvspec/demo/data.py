@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from lvspec.demo.scenes import (
     frame_moments,
     render_at,
 )
-from lvspec.demo.tokenizer import EOS, PAD, VIDEO, fact_ids, token_id
+from lvspec.demo.tokenizer import EOS, PAD, VIDEO, VOCABULARY, fact_ids, token_id
 
 GRID = (FRAMES // 2, SIDE // 14, SIDE // 14)
 NUM_TOKENS = NUM_CELLS[0] * NUM_CELLS[1] * NUM_CELLS[2]
@@ -51,7 +52,7 @@ def patchify(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
     x = frames.reshape(b, t // 2, 2, h // 28, 2, 14, w // 28, 2, 14, 3)
     x = np.ascontiguousarray(x.transpose(0, 1, 3, 6, 4, 7, 9, 2, 5, 8)).reshape(-1, 3, 392)
     x = x * (1 / 255 / _STD)[:, None] - (_MEAN / _STD)[:, None]
-    return x.reshape(b, -1, 1176)
+    return x.reshape(b, -1, 1176).astype(np.float32, copy=False)
 
 
 def footage(
@@ -138,15 +139,11 @@ class Maker:
         self, tokenizer: Qwen2Tokenizer, model: Qwen2_5_VLForConditionalGeneration
     ) -> None:
         self.tokenizer = tokenizer
-        prompt = tokenizer.apply_chat_template(
-            [
-                {
-                    "role": "user",
-                    "content": [{"type": "video"}, {"type": "text", "text": PROMPT}],
-                }
-            ],
-            tokenize=False,
-            add_generation_prompt=True,
+        request: Any = [
+            {"role": "user", "content": [{"type": "video"}, {"type": "text", "text": PROMPT}]}
+        ]
+        prompt = str(
+            tokenizer.apply_chat_template(request, tokenize=False, add_generation_prompt=True)
         )
         self.prompt: list[int] = tokenizer(prompt.replace(VIDEO, VIDEO * NUM_TOKENS))["input_ids"]
         self.video_at = self.prompt.index(token_id(tokenizer, VIDEO))
@@ -157,9 +154,9 @@ class Maker:
         self.place = {
             w: (k, i) for k, kind in enumerate(KINDS) for i, w in enumerate(FACT_WORDS[kind])
         }
-        self.is_fact = torch.zeros(len(model.get_input_embeddings().weight), dtype=torch.bool)
+        self.is_fact = torch.zeros(VOCABULARY, dtype=torch.bool)
         self.is_fact[list(ids.values())] = True
-        self._model = model
+        self._rope_index: Any = model.model.get_rope_index
         self._positions: dict[tuple[int, ...], Tensor] = {}
 
     def positions(self, duration_s: float, length: int) -> Tensor:
@@ -172,7 +169,7 @@ class Maker:
             ids = torch.tensor([self.prompt])
             video = torch.zeros_like(ids)
             video[0, self.video_at : self.video_at + NUM_TOKENS] = 2
-            table, _ = self._model.model.get_rope_index(
+            table, _ = self._rope_index(
                 ids,
                 mm_token_type_ids=video,
                 video_grid_thw=torch.tensor([GRID]),

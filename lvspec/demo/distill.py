@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,8 @@ def greedy(
     ids = torch.tensor(maker.prompt).expand(size, -1)
     kinds = torch.zeros_like(ids)
     kinds[:, maker.video_at : maker.video_at + NUM_TOKENS] = 2
-    out = model.generate(
+    generate: Any = model.generate  # pyright: ignore  # transformers gives it no usable type
+    out = generate(
         input_ids=ids,
         attention_mask=torch.ones_like(ids),
         mm_token_type_ids=kinds,

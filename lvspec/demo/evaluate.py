@@ -74,7 +74,8 @@ def step_ms(runner: Runner, width: int, context: int = 130, repeats: int = 20) -
     language: Any = runner.model.model.language_model
     embed: Any = runner.model.get_input_embeddings()
     head: Any = runner.model.lm_head
-    cache = DynamicCache(config=runner.model.config.text_config)
+    text: Any = runner.model.config.text_config
+    cache = DynamicCache(config=text)
     positions = torch.arange(context + width).expand(3, 1, -1)
     ids = torch.randint(300, 900, (1, context + width))
     language(

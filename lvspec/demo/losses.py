@@ -8,10 +8,11 @@ point where a state that predicts the same word points.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import Qwen2_5_VLForConditionalGeneration
 
 from lvspec.demo import fast
@@ -37,7 +38,8 @@ class Runner:
     def __init__(self, model: Qwen2_5_VLForConditionalGeneration, maker: Maker) -> None:
         self.model, self.maker = model, maker
         self.grid = fast.grid(model, GRID)
-        self.embedding = model.get_input_embeddings().weight
+        embedding: Any = model.get_input_embeddings()
+        self.embedding: nn.Parameter = embedding.weight
 
     def see(self, pixels: Tensor) -> Tensor:
         """Video tokens [B, 64, d]."""

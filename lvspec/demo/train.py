@@ -38,7 +38,7 @@ class Plan:
     see_steps: int = 1500
     see_batch: int = 8
     speak_steps: int = 1100
-    deepen_steps: int = 560
+    deepen_steps: int = 360
     batch: int = 16
     start_layers: int = 8
     fact_weight: float = 3.0
