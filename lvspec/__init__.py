@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from lvspec.config import (
     DecodeSettings,
+    Entropy,
     Exact,
+    Fly,
     FrameSettings,
     Gate,
     Lvspec,
@@ -40,7 +42,9 @@ _LAZY = {
 __all__ = [
     "DecodeSettings",
     "Engine",
+    "Entropy",
     "Exact",
+    "Fly",
     "FrameSettings",
     "Gate",
     "Generation",

@@ -151,8 +151,46 @@ class Gate:
         _require(0 < self.min_probability <= 1, "min_probability", self.min_probability, allowed)
 
 
-PolicySettings = Exact | Lvspec | Gate
-POLICY_SETTINGS: dict[str, type[PolicySettings]] = {c.name: c for c in (Exact, Lvspec, Gate)}
+@dataclass(frozen=True)
+class Entropy:
+    """Keep a mismatch where the target is undecided (FLy's gate without its window).
+
+    min_entropy: the target's entropy over the vocabulary, normalised to 0..1. 0.3 in FLy.
+    """
+
+    name: ClassVar[str] = "entropy"
+    needs_relevance: ClassVar[bool] = False
+
+    min_entropy: float = 0.3
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.min_entropy <= 1, "min_entropy", self.min_entropy, "0 to 1")
+
+
+@dataclass(frozen=True)
+class Fly:
+    """Keep a mismatch that turns out harmless (FLy, arXiv 2511.22972).
+
+    min_entropy: the target must be undecided at it: entropy normalised to 0..1, 0.3 in FLy.
+    window: and agree with the draft again in all of so many slots after it, inside the block. 6 in
+        FLy.
+    """
+
+    name: ClassVar[str] = "fly"
+    needs_relevance: ClassVar[bool] = False
+
+    min_entropy: float = 0.3
+    window: int = 6
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.min_entropy <= 1, "min_entropy", self.min_entropy, "0 to 1")
+        _require(self.window >= 1, "window", self.window, "at least 1 slot")
+
+
+PolicySettings = Exact | Lvspec | Gate | Entropy | Fly
+POLICY_SETTINGS: dict[str, type[PolicySettings]] = {
+    c.name: c for c in (Exact, Lvspec, Gate, Entropy, Fly)
+}
 
 
 @dataclass(frozen=True)

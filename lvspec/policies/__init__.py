@@ -12,9 +12,11 @@ on hand-written logits.
 from collections.abc import Callable
 from typing import Any
 
-from lvspec.config import Exact, Gate, Lvspec
+from lvspec.config import Entropy, Exact, Fly, Gate, Lvspec
+from lvspec.policies.entropy import decide_entropy
 from lvspec.policies.evidence import Evidence, Verdict, verdict
 from lvspec.policies.exact import decide_exact
+from lvspec.policies.fly import decide_fly
 from lvspec.policies.gate import decide_gate
 from lvspec.policies.lvspec import decide_lvspec
 
@@ -22,6 +24,8 @@ POLICIES: dict[type, Callable[[Evidence, Any], Verdict]] = {
     Exact: decide_exact,
     Lvspec: decide_lvspec,
     Gate: decide_gate,
+    Entropy: decide_entropy,
+    Fly: decide_fly,
 }
 
 __all__ = ["POLICIES", "Evidence", "Verdict", "verdict"]

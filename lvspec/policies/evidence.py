@@ -1,5 +1,6 @@
 """What a policy sees, what it returns, and the one rule all of them share: a prefix is accepted."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +47,13 @@ class Evidence:
         logits = self.target_logits[:, :-1].float()
         drafted = logits.gather(-1, self.draft_tokens[..., None])[..., 0]
         return (drafted - logits.logsumexp(-1)).exp()
+
+    def entropy(self) -> Tensor:
+        """float32 [B, K]: the target's entropy at each slot over the vocabulary's maximum, 0..1."""
+        log_p = self.target_logits[:, :-1].float().log_softmax(-1)
+        # processors may forbid ids with -inf: those add nothing
+        entropy = -(log_p.exp() * log_p.clamp(min=torch.finfo(log_p.dtype).min)).sum(-1)
+        return entropy / math.log(log_p.shape[-1])
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,7 @@ def _plausible(evidence: Evidence, settings: Lvspec) -> Tensor:
         drafted = logits.gather(-1, evidence.draft_tokens[..., None])
         ok &= (logits > drafted).sum(-1) < settings.top_k
     if settings.min_entropy > 0:
-        log_p = logits.float().log_softmax(-1)
-        entropy = torch.special.entr(log_p.exp()).sum(-1) / math.log(logits.shape[-1])
-        ok &= entropy >= settings.min_entropy
+        ok &= evidence.entropy() >= settings.min_entropy
     return ok
 
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lvspec.config import Exact, Gate, Lvspec
+from lvspec.config import Entropy, Exact, Fly, Gate, Lvspec
 from lvspec.policies import POLICIES, Evidence
 from lvspec.types import REASONS
 
@@ -100,6 +100,31 @@ def test_plausibility_gates():
     assert decide(unsure, Lvspec(loose_share=1, shift=False, min_entropy=0.9))[0] == [2]
 
 
+def test_entropy_accepts_where_the_target_is_undecided():
+    sure, unsure = (evidence([[1, 2]], [[8, 9, 9]], probability=p) for p in (0.99, 0.1))
+    assert decide(sure, Entropy(min_entropy=0.3))[0] == [0]
+    assert decide(unsure, Entropy(min_entropy=0.3))[0] == [2]
+
+
+def test_fly_wants_agreement_for_a_window_after_a_mismatch():
+    # mismatch at slot 1, then agreement in slots 2 and 3 and the end of the block
+    block = evidence([[1, 2, 3, 4]], [[1, 9, 3, 4, 5]], probability=0.1)
+    assert decide(block, Fly(window=2))[0] == [4]
+    assert decide(block, Fly(window=2))[2] == [["exact", "loose", "exact", "exact"]]
+    assert decide(block, Fly(window=3))[0] == [1], "the window must lie inside the block"
+    assert decide(block, Fly(window=2, min_entropy=1.0))[0] == [1]
+    again = evidence([[1, 2, 3, 4]], [[1, 9, 3, 8, 5]], probability=0.1)
+    assert decide(again, Fly(window=2))[0] == [1]
+
+
+def test_entropy_ignores_forbidden_ids():
+    block = evidence([[1]], [[8, 9]], probability=0.5)
+    forbidden = block.target_logits.clone()
+    forbidden[..., 3] = -torch.inf
+    entropy = Evidence(block.draft_tokens, forbidden, block.target_tokens, None, block.special)
+    assert torch.isfinite(entropy.entropy()).all()
+
+
 def test_gate_needs_the_targets_probability():
     block = evidence([[1, 2]], [[8, 9, 9]])
     assert decide(block, Gate(min_probability=0.02))[0] == [0]
@@ -117,6 +142,8 @@ policies = st.one_of(
     st.just(Exact()),
     st.builds(Lvspec, loose_share=st.floats(0, 1), shift=st.booleans()),
     st.builds(Gate, min_probability=st.floats(0.001, 1)),
+    st.builds(Entropy, min_entropy=st.floats(0, 1)),
+    st.builds(Fly, min_entropy=st.floats(0, 1), window=st.integers(1, 8)),
 )
 
 
