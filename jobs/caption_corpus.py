@@ -112,7 +112,7 @@ def _note_relative_output(settings: JobSettings) -> None:
     if submitted and absolute(settings.output) != settings.output:
         print(
             f"note: output {settings.output!r} is relative: it lies in the job's copy of the "
-            "working directory and goes with the cluster; to keep it, set an absolute path or a URL",
+            "working directory and goes with the cluster; set an absolute path or a URL to keep it",
             file=sys.stderr,
         )
 
