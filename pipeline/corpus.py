@@ -180,6 +180,7 @@ def _finish(
         print_(f"resume: run {run_id} has {done} of {run['planned']} clips")
     started = time.monotonic()
     if done < run["planned"]:
+        print_(f"caption: starting Ray and {settings.models.target}")
         spec = backend.frame_spec(settings.models, settings.frames)
         # Imported here: a job with nothing to do must not pay for Ray.
         from pipeline.build import caption_run  # noqa: PLC0415
