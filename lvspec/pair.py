@@ -12,6 +12,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 from lvspec import demo
 from lvspec.config import FrameSettings, ModelSettings
 from lvspec.models import FAMILIES, VideoModel
+from lvspec.models.refusals import check_croppable
 from lvspec.types import LoadError
 from lvspec.video import FrameSpec
 
@@ -39,12 +40,13 @@ def check(settings: ModelSettings) -> None:
 
     Raises LoadError.
     """
-    types = [_family(settings.target, "target", settings.target_revision)[0]]
-    if settings.draft is not None:
-        types.append(_family(settings.draft, "draft", settings.draft_revision)[0])
-    if len(set(types)) > 1:
+    target, family = _family(settings.target, "target", settings.target_revision)
+    if settings.draft is None:
+        return
+    draft, other = _family(settings.draft, "draft", settings.draft_revision)
+    if family is not other:
         raise LoadError(
-            f"the target is of family {types[0]}, the draft of {types[1]}: they place video "
+            f"the target is of family {target}, the draft of {draft}: they place video "
             "differently in their prompts; use a draft of the target's family"
         )
 
@@ -68,6 +70,7 @@ class Pair:
         self.draft = draft
         if draft is not None:
             _check_same_tokens(target, draft)
+            _check_same_frames(target, draft)
         self.shares_preparation = draft is not None and (
             _preparation(target) == _preparation(draft) and target.device == draft.device
         )
@@ -104,6 +107,7 @@ def _folder(name: str, role: str) -> str:
 def _family(name: str, role: str, revision: str | None) -> tuple[str, type[VideoModel]]:
     config = _read(AutoConfig, _folder(name, role), revision)
     kind = str(config.model_type)
+    check_croppable(config)
     if kind not in FAMILIES:
         raise LoadError(
             f"{role} {name!r} is of family {kind}, which is not supported; supported are "
@@ -169,10 +173,24 @@ def _check_same_tokens(target: VideoModel, draft: VideoModel) -> None:
         )
 
 
+def _check_same_frames(target: VideoModel, draft: VideoModel) -> None:
+    ours, theirs = (m.frame_spec(m.processor, 2, None, None) for m in (target, draft))
+    if (ours.factor, ours.fixed) != (theirs.factor, theirs.fixed):
+        raise LoadError(
+            f"target and draft take frames of different sizes ({_sizes(ours)} and "
+            f"{_sizes(theirs)}), and every clip is read once for both; use a draft with the "
+            "target's vision tower"
+        )
+
+
+def _sizes(spec: FrameSpec) -> str:
+    fixed, factor = spec.fixed, spec.factor
+    return f"{fixed[0]} x {fixed[1]}" if fixed else f"multiples of {factor}"
+
+
 def _preparation(model: VideoModel) -> str:
     """Everything that decides how a request becomes ids and pixels."""
-    return json.dumps(
-        [model.processor.video_processor.to_dict(), model.processor.chat_template],
-        sort_keys=True,
-        default=str,
-    )
+    processor = model.processor
+    # the chat template and, in some families, the number of placeholders per frame
+    own = {k: v for k, v in vars(processor).items() if isinstance(v, str | int | float)}
+    return json.dumps([processor.video_processor.to_dict(), own], sort_keys=True, default=str)

@@ -26,7 +26,10 @@ class SlotModel:
         """Write a prompt into a slot from its start; last hidden states [P, D]."""
         size = prompt.embeds.shape[0]
         self.cache.begin(slot, np.zeros(1, np.int64), size)
-        hidden = self.model.decode(prompt.embeds[None], prompt.positions[:, None], self.cache)
+        extras = self.model.extras(prompt)
+        hidden = self.model.decode(
+            prompt.embeds[None], prompt.positions[:, None], self.cache, **extras
+        )
         self.lengths[slot] = size
         self._ahead[slot] = prompt.next_position - size
         return hidden[0]

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import BatchFeature, GenerationConfig
+from transformers.video_utils import VideoMetadata
 
 from lvspec.cache import SlotCache
-from lvspec.types import LoadError
+from lvspec.models.refusals import check_croppable
+from lvspec.models.timing import at_their_rate
 from lvspec.video import FrameSpec
 
 
@@ -39,19 +41,27 @@ class Prompt:
     positions: int64 [A, P]; A is 3 for M-RoPE, 1 otherwise.
     is_video: bool [P].
     next_position: text position of the first token after the prompt.
+    deepstack: [L, V, D], what is added to the V video tokens after each of the first L layers, in
+        the families that do so.
     """
 
     embeds: Tensor
     positions: Tensor
     is_video: Tensor
     next_position: int
+    deepstack: Tensor | None = None
 
     def keep_video(self, kept: Tensor) -> "Prompt":
         """Only these of the video tokens (ascending indices among them), at their own positions."""
         mask = ~self.is_video
         mask[self.is_video.nonzero()[:, 0][kept.to(mask.device)]] = True
+        deepstack = self.deepstack
         return Prompt(
-            self.embeds[mask], self.positions[:, mask], self.is_video[mask], self.next_position
+            self.embeds[mask],
+            self.positions[:, mask],
+            self.is_video[mask],
+            self.next_position,
+            None if deepstack is None else deepstack[:, kept.to(deepstack.device)],
         )
 
 
@@ -66,14 +76,8 @@ class VideoModel(ABC):
     def __init__(self, model: Any, processor: Any) -> None:
         self.model = model
         self.processor = processor
-        text = self.text_config
-        if any(kind != "full_attention" for kind in getattr(text, "layer_types", None) or ()):
-            raise LoadError(
-                f"{model.config.model_type}: layers other than full attention have no cache that "
-                "can be rolled back to any token; use a checkpoint without sliding windows or "
-                "linear attention"
-            )
-        self.num_layers: int = text.num_hidden_layers
+        check_croppable(model.config)
+        self.num_layers: int = self.text_config.num_hidden_layers
         decoder = type(self.decoder).forward
         # transformers renamed the argument in 5.2x; both are in use
         self._cache_name = (
@@ -117,9 +121,36 @@ class VideoModel(ABC):
     def video_token_id(self) -> int:
         """The placeholder that a frame's features replace."""
 
-    @abstractmethod
+    @staticmethod
+    def metadata(times_s: np.ndarray) -> VideoMetadata:
+        """The frames' times in the words of the family's processor."""
+        return at_their_rate(times_s)
+
     def prepare(self, frames: np.ndarray, times_s: np.ndarray, prompt: str) -> Prepared:
-        """Run the family's own chat template and processor on uint8 frames [T, H, W, 3]."""
+        """Run the family's own chat template and processor on uint8 frames [T, H, W, 3].
+
+        Raises ValueError for frames of a size that the model does not take.
+        """
+        count, height, width = frames.shape[:3]
+        self.frame_spec(self.processor, count, None, None).check(width, height)
+        content = [{"type": "video"}, {"type": "text", "text": prompt}]
+        text = self.processor.apply_chat_template(
+            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+        )
+        bos = self.tokenizer.bos_token
+        # a template that writes the first token itself must not get it twice
+        once = {"add_special_tokens": False} if bos and text.startswith(bos) else {}
+        video = torch.from_numpy(frames).to(self.device, non_blocking=True).permute(0, 3, 1, 2)
+        inputs = self.processor(
+            text=[text],
+            videos=[[video]],
+            video_metadata=[self.metadata(times_s)],
+            do_sample_frames=False,
+            do_resize=False,  # frames come at the model's size (see frame_spec)
+            return_tensors="pt",
+            **once,
+        )
+        return Prepared(inputs.to(self.device))
 
     @abstractmethod
     def encode(self, prepared: Prepared) -> Prompt:
@@ -132,18 +163,22 @@ class VideoModel(ABC):
     ) -> FrameSpec:
         """At which size the processor wants its frames, from its config alone."""
 
-    def decode(self, embeds: Tensor, positions: Tensor, cache: SlotCache) -> Tensor:
+    def extras(self, prompt: Prompt) -> dict[str, Any]:
+        """What else the decoder takes with a whole prompt, by the names of its arguments."""
+        return {}
+
+    def decode(self, embeds: Tensor, positions: Tensor, cache: SlotCache, **extras: Any) -> Tensor:
         """One pass of the decoder over the rows `cache.begin` aimed at.
 
         embeds [B, q, D], positions [A, B, q] -> normalised last hidden states [B, q, D].
         """
-        mask = cache.mask(embeds.device)
         out = self.decoder(
             inputs_embeds=embeds,
             position_ids=positions if self.position_axes > 1 else positions[0],
-            attention_mask={"full_attention": mask},
+            attention_mask=cache.mask(embeds.device),  # 4-D: every stock decoder takes it as it is
             use_cache=True,
             **{self._cache_name: cache},
+            **extras,
         )
         return out.last_hidden_state
 

@@ -28,12 +28,20 @@ class FrameSpec:
     factor      width and height are multiples of this (patch size x merge size: 28 for Qwen2.5-VL)
     min_pixels  fewest pixels per picture, kept unless max_pixels forbids it
     max_pixels  most pixels per picture; at least factor * factor
+    fixed       (width, height) that every picture is stretched to, whatever its aspect, for models
+                with one input size; the three above then say nothing. See `of_one_size`
     """
 
     count: int
     factor: int
     min_pixels: int
     max_pixels: int
+    fixed: tuple[int, int] | None = None
+
+    @classmethod
+    def of_one_size(cls, count: int, width: int, height: int) -> FrameSpec:
+        """For a model that takes pictures of this size only."""
+        return cls(count, 1, width * height, width * height, (width, height))
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.factor < 1:
@@ -57,6 +65,8 @@ class FrameSpec:
         """
         if width < 1 or height < 1:
             raise ValueError(f"a picture of {width} x {height} has no pixels")
+        if self.fixed:
+            return self.fixed
         w = max(float(width), height / MAX_ASPECT)
         h = max(float(height), width / MAX_ASPECT)
         out_w, out_h = round(w / self.factor) * self.factor, round(h / self.factor) * self.factor
@@ -72,6 +82,22 @@ class FrameSpec:
         longest = self.max_pixels // min(out_w, out_h) // self.factor * self.factor
         longest = max(longest, self.factor)
         return min(out_w, longest), min(out_h, longest)
+
+    def check(self, width: int, height: int) -> None:
+        """ValueError unless pictures of this size can enter the model as they are.
+
+        The budget of pixels is not looked at: it is a choice, not a property of the model.
+        """
+        if self.fixed and (width, height) != self.fixed:
+            wanted = "exactly {} x {}".format(*self.fixed)
+        elif width < 1 or height < 1 or width % self.factor or height % self.factor:
+            wanted = f"sides that are multiples of {self.factor}"
+        else:
+            return
+        raise ValueError(
+            f"pictures of {width} x {height}, but the model takes {wanted}; read or resize them "
+            "to what FrameSpec.size_for says"
+        )
 
 
 @dataclass(frozen=True)

@@ -62,11 +62,11 @@ def test_models_of_no_supported_family_are_refused_with_the_reason(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "llava").mkdir()
-    (tmp_path / "llava" / "config.json").write_text('{"model_type": "llava_onevision"}')
+    (tmp_path / "llava" / "config.json").write_text('{"model_type": "llava_next_video"}')
     target = f"models.target={tmp_path / 'llava'}"
     code, _, err = run(capsys, "--config", config, "--set", target)
     assert code == 2
-    assert "family llava_onevision, which is not supported" in err
+    assert "family llava_next_video, which is not supported" in err
     assert not list((tmp_path / "out").rglob("checkpoint"))
 
 

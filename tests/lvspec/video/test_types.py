@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -55,3 +57,25 @@ def test_errors_know_their_codes():
     with pytest.raises(ValueError, match="made_up"):
         VideoError("made_up", "")
     assert "decode_failed" in CODES
+
+
+@given(sides, sides)
+def test_one_size_is_one_size(width, height):
+    spec = FrameSpec.of_one_size(8, 384, 336)
+    assert spec.size_for(width, height) == (384, 336)
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    "spec,good,bad,wanted",
+    [
+        (FrameSpec(1, 28, 0, 9999), [(28, 56), (2800, 28)], [(27, 28), (0, 28)], "multiples of 28"),
+        (FrameSpec.of_one_size(1, 32, 16), [(32, 16)], [(16, 32), (64, 32)], "exactly 32 x 16"),
+    ],
+)
+def test_sizes_that_models_take(spec, good, bad, wanted):
+    for size in good:
+        spec.check(*size)
+    for size in bad:
+        with pytest.raises(ValueError, match=f"{size[0]} x {size[1]}.*{wanted}"):
+            spec.check(*size)
