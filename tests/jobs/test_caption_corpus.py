@@ -61,8 +61,8 @@ def test_the_printed_config_loads(config: Path, capsys: pytest.CaptureFixture[st
 def test_models_of_no_supported_family_are_refused_with_the_reason(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "llava").mkdir()
-    (tmp_path / "llava" / "config.json").write_text('{"model_type": "llava_next_video"}')
+    (tmp_path / "text_only").mkdir()
+    (tmp_path / "text_only" / "config.json").write_text('{"model_type": "llava_next_video"}')
     target = f"models.target={tmp_path / 'llava'}"
     code, _, err = run(capsys, "--config", config, "--set", target)
     assert code == 2
