@@ -61,9 +61,9 @@ def test_the_printed_config_loads(config: Path, capsys: pytest.CaptureFixture[st
 def test_models_of_no_supported_family_are_refused_with_the_reason(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "text_only").mkdir()
-    (tmp_path / "text_only" / "config.json").write_text('{"model_type": "llava_next_video"}')
-    target = f"models.target={tmp_path / 'llava'}"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "config.json").write_text('{"model_type": "llava_next_video"}')
+    target = f"models.target={tmp_path / 'other'}"
     code, _, err = run(capsys, "--config", config, "--set", target)
     assert code == 2
     assert "family llava_next_video, which is not supported" in err
