@@ -97,7 +97,9 @@ def caption(rng: np.random.Generator, scene: Scene, dialect: Dialect | None = No
         middle.reverse()
     if two:
         middle.insert(int(w.order("clauses", scene.things[1])), _companion(w, scene.things[1]))
-    return " ".join([_opening(w, main, two), _subject(w, main, two), *middle, _closing(w, main)])
+    # Two things fill a caption: the closing, which tells nothing, is for one.
+    closing = [] if two else [_closing(w, main)]
+    return " ".join([_opening(w, main, two), _subject(w, main, two), *middle, *closing])
 
 
 def _opening(w: _Writer, main: Thing, two: bool) -> str:
@@ -136,7 +138,7 @@ def _change(w: _Writer, main: Thing, two: bool) -> str:
         text += f" {w.say('fully', main)} {main.new_color}"
     if main.new_direction is not None:
         text += f" {w.say('off', main)} {main.new_direction}"
-    return f"{text}, {w.say('sight', main)}."
+    return f"{text}." if two else f"{text}, {w.say('sight', main)}."
 
 
 def _companion(w: _Writer, other: Thing) -> str:

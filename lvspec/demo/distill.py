@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import Qwen2_5_VLForConditionalGeneration
 
+from lvspec.demo.captions import Dialect, caption
 from lvspec.demo.data import GRID, NUM_TOKENS, Batch, Maker
 from lvspec.demo.losses import Runner, caption_loss
 from lvspec.demo.optimizer import Optimizer
 from lvspec.demo.scenes import Scene
 
+OWN_HABITS = 0.5  # share of practice captions in the draft's own dialect
 _TOP = 24  # target probabilities kept per token; they hold nearly all mass
 MAX_TOKENS = 110
 
@@ -64,29 +66,40 @@ class Lesson:
 
 
 @torch.no_grad()
-def lesson(target: Runner, rng: np.random.Generator, scenes: list[Scene], own: bool) -> Lesson:
-    """A lesson on `scenes`: over the target's `own` greedy captions, or over the grammar's.
-
-    The grammar's cost a quarter of the time (no decoding), and lie close to the target's own.
-    """
+def lesson(target: Runner, rng: np.random.Generator, scenes: list[Scene]) -> Lesson:
+    """A lesson over the target's own greedy captions of `scenes`."""
     maker = target.maker
     batch = maker.batch(rng, scenes)
-    if own:
-        texts = maker.tokenizer.batch_decode(greedy(target.model, maker, batch))
-        inputs, labels = maker.tokens(texts)
-        places = [maker.positions(s.duration_s, inputs.shape[1]) for s in scenes]
-        batch = replace(batch, positions=torch.stack(places, 1), inputs=inputs, labels=labels)
+    texts = maker.tokenizer.batch_decode(greedy(target.model, maker, batch))
+    inputs, labels = maker.tokens(texts)
+    places = [maker.positions(s.duration_s, inputs.shape[1]) for s in scenes]
+    batch = replace(batch, positions=torch.stack(places, 1), inputs=inputs, labels=labels)
     shares, ids = target.logits(target.read(batch).states).softmax(-1).topk(_TOP, -1)
     light = replace(batch, pixels=batch.pixels.half())  # a pool of thousands has to fit in memory
     return Lesson(light, ids, shares / shares.sum(-1, keepdim=True))
 
 
-def imitation_loss(logits: Tensor, taught: Lesson) -> Tensor:
-    """Cross-entropy of the target's distribution under the draft's, mean over caption tokens."""
+def practice(maker: Maker, rng: np.random.Generator, scenes: list[Scene]) -> Lesson:
+    """A lesson over the grammar's captions of fresh `scenes`, half of them in the draft's dialect.
+
+    Fresh scenes teach the draft to see. Its own dialect gives it habits that the target does not
+    share, as draft models have: without, it agrees with the target more than real pairs do.
+    """
+    dialects = (Dialect(), Dialect(seed=1))
+    texts = [caption(rng, scene, dialects[int(rng.random() < OWN_HABITS)]) for scene in scenes]
+    batch = maker.batch(rng, scenes, texts)
+    ids = batch.labels.clamp(min=0)[..., None]
+    return Lesson(batch, ids, torch.ones(ids.shape))
+
+
+def imitation_loss(logits: Tensor, taught: Lesson, is_fact: Tensor, fact_weight: float) -> Tensor:
+    """Cross-entropy of the taught distribution under the draft's, weighted mean over tokens."""
     log_shares = logits.log_softmax(-1).gather(-1, taught.top_ids)
     each = -(taught.top_shares * log_shares).sum(-1)
     known = taught.batch.labels >= 0
-    return each[known].mean()
+    fact = is_fact[taught.batch.labels.clamp(min=0)] & known
+    weight = known.float() + fact.float() * (fact_weight - 1)
+    return (each * weight).sum() / weight.sum()
 
 
 def kept_tokens(rng: np.random.Generator) -> Tensor | None:
@@ -107,13 +120,13 @@ def kept_tokens(rng: np.random.Generator) -> Tensor | None:
 
 
 def teach(
-    target: Runner, scenes: Iterator[Scene], rng: np.random.Generator, own: int, grammar: int
+    target: Runner, scenes: Iterator[Scene], rng: np.random.Generator, count: int
 ) -> list[Lesson]:
-    """Lessons of 64 scenes each: `own` over the target's captions, `grammar` over the grammar's."""
+    """`count` lessons of 64 scenes each over the target's captions."""
     started, lessons = time.time(), list[Lesson]()
-    for i in range(own + grammar):
-        lessons.append(lesson(target, rng, [next(scenes) for _ in range(64)], own=i < own))
-        if i % 8 == 7:
+    for i in range(count):
+        lessons.append(lesson(target, rng, [next(scenes) for _ in range(64)]))
+        if i % 4 == 3:
             print(f"[teach] {(i + 1) * 64} scenes {time.time() - started:.0f}s", flush=True)
     return lessons
 
@@ -145,13 +158,20 @@ class Imitation:
     steps: int = 1500
     batch: int = 16
     rate: float = 4e-3
-    word_weight: float = 0.1
+    word_weight: float = 0.2
+    fact_weight: float = 3.0
+    fresh: float = 0.5  # share of steps on fresh scenes instead of the target's captions
 
 
 def imitate(
-    draft: Runner, lessons: list[Lesson], rng: np.random.Generator, plan: Imitation
+    draft: Runner,
+    lessons: list[Lesson],
+    scenes: Iterator[Scene],
+    rng: np.random.Generator,
+    plan: Imitation,
 ) -> None:
-    """Trains the draft on the lessons, again and again in changing order."""
+    """Trains the draft on the lessons, again and again in changing order, and on fresh scenes."""
+    maker = draft.maker
     optimizer = Optimizer(draft.model.parameters(), [draft.embedding])
     per = len(lessons[0].batch.scenes) // plan.batch
     started, order = time.time(), np.zeros(0, int)
@@ -159,15 +179,17 @@ def imitate(
     for step in range(plan.steps):
         if not len(order):
             order = rng.permutation(len(lessons) * per)
-        (which, place), order = divmod(int(order[0]), per), order[1:]
-        taught = part(lessons[which], slice(place * plan.batch, (place + 1) * plan.batch))
-        kept = kept_tokens(rng)
-        out = draft.read(taught.batch, kept)
+        if rng.random() < plan.fresh:
+            taught = practice(maker, rng, [next(scenes) for _ in range(plan.batch)])
+        else:
+            (which, place), order = divmod(int(order[0]), per), order[1:]
+            taught = part(lessons[which], slice(place * plan.batch, (place + 1) * plan.batch))
+        out = draft.read(taught.batch, kept_tokens(rng))
         logits = draft.logits(out.states)
-        _, fact, filler = caption_loss(logits, taught.batch.labels, draft.maker.is_fact, 1.0)
+        _, fact, filler = caption_loss(logits, taught.batch.labels, maker.is_fact, 1.0)
         seen, _ = draft.vision_loss(out.video, taught.batch.seen)
-        loss = imitation_loss(logits, taught) + plan.word_weight * seen
-        loss.backward()
+        loss = imitation_loss(logits, taught, maker.is_fact, plan.fact_weight)
+        (loss + plan.word_weight * seen).backward()
         left = (1 - step / plan.steps) / 0.8
         optimizer.step(plan.rate * min(1.0, (step + 1) / 40) * min(1.0, left + 0.02))
         facts, fillers = 0.95 * facts + 0.05 * fact, 0.95 * fillers + 0.05 * filler

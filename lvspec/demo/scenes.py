@@ -46,7 +46,7 @@ NEAR = {
     "green": "teal",
     "teal": "green",
 }
-COLOR_JITTER = 9.0  # standard deviation per channel, 0..255
+COLOR_JITTER = 12.0  # standard deviation per channel, 0..255
 BACKGROUNDS: dict[str, tuple[int, int, int]] = {
     "black": (15, 15, 15),
     "gray": (120, 120, 120),
@@ -54,8 +54,8 @@ BACKGROUNDS: dict[str, tuple[int, int, int]] = {
     "brown": (100, 65, 35),
 }
 SHAPES = ("circle", "square", "triangle", "cross", "ring", "diamond")
-SIZES = {"small": (10.5, 0.7), "large": (17.5, 0.9)}  # radius in pixels: mean, standard deviation
-SPEEDS = {"slow": (21.0, 2.4), "quick": (50.0, 3.5)}  # pixels per clip: mean, standard deviation
+SIZES = {"small": (10.5, 1.2), "large": (17.5, 1.4)}  # radius in pixels: mean, standard deviation
+SPEEDS = {"slow": (21.0, 4.5), "quick": (50.0, 6.0)}  # pixels per clip: mean, standard deviation
 DIRECTIONS: dict[str, tuple[int, int]] = {
     "left": (-1, 0),
     "right": (1, 0),

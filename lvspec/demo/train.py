@@ -38,7 +38,7 @@ class Plan:
     see_steps: int = 1500
     see_batch: int = 8
     speak_steps: int = 1100
-    deepen_steps: int = 360
+    deepen_steps: int = 510
     batch: int = 16
     start_layers: int = 8
     fact_weight: float = 3.0
@@ -46,9 +46,8 @@ class Plan:
     rough: float = 0.25  # share of captions with some fillers replaced by others
     rate: float = 2.5e-3
     see_rate: float = 3e-3
-    draft_see_steps: int = 600
-    own_lessons: int = 24  # of 64 scenes, over the target's own captions
-    grammar_lessons: int = 48
+    draft_see_steps: int = 900
+    lessons: int = 12  # of 64 scenes each, over the target's own captions
 
 
 def _ramp(step: int, steps: int, hold: float, warmup: int = 40) -> float:
@@ -182,10 +181,8 @@ def train_draft(
     maker = Maker(tok, model)
     draft = Runner(model, maker)
     see(draft, scenes, rng, replace(plan, see_steps=plan.draft_see_steps))
-    lessons = teach(
-        Runner(target.eval(), maker), scenes, rng, plan.own_lessons, plan.grammar_lessons
-    )
-    imitate(draft, lessons, rng, Imitation())
+    lessons = teach(Runner(target.eval(), maker), scenes, rng, plan.lessons)
+    imitate(draft, lessons, scenes, rng, Imitation())
     models.save(model, tok, work / "draft")
     return model
 
