@@ -35,7 +35,8 @@ class ModelSettings:
     device: "auto" is CUDA where there is one.
     device_map: for targets larger than one device, handed to `from_pretrained` ("auto" spreads the
         target over the devices that are visible); the draft stays on `device`.
-    attn_implementation: as transformers names it; "sdpa" needs nothing installed.
+    attn_implementation: of the vision tower, as transformers names it; "sdpa" needs nothing
+        installed. The text decoder always runs on "sdpa", which takes the engine's masks.
     """
 
     target: str = "demo"

@@ -143,12 +143,13 @@ def _load_model(
     if dtype == "auto" and device == "cpu":
         dtype = torch.float32
     placement = {"device_map": device_map} if device_map else {}
+    attention = {"": "sdpa", "text_config": "sdpa", "vision_config": settings.attn_implementation}
     model = _read(
         AutoModelForImageTextToText,
         folder,
         revision,
         dtype=dtype if not isinstance(dtype, str) or dtype == "auto" else getattr(torch, dtype),
-        attn_implementation=settings.attn_implementation,
+        attn_implementation=attention,  # see check_attention for why the decoder has no choice
         **placement,
     ).eval()
     if not device_map:

@@ -16,7 +16,7 @@ from transformers import BatchFeature, GenerationConfig
 from transformers.video_utils import VideoMetadata
 
 from lvspec.cache import SlotCache
-from lvspec.models.refusals import check_croppable
+from lvspec.models.refusals import check_attention, check_croppable
 from lvspec.models.timing import at_their_rate
 from lvspec.video import FrameSpec
 
@@ -77,6 +77,7 @@ class VideoModel(ABC):
         self.model = model
         self.processor = processor
         check_croppable(model.config)
+        check_attention(model.config)
         self.num_layers: int = self.text_config.num_hidden_layers
         decoder = type(self.decoder).forward
         # transformers renamed the argument in 5.2x; both are in use

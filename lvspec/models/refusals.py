@@ -29,3 +29,19 @@ def check_croppable(config: Any) -> None:
             "rejected draft token; use a checkpoint with full attention in every layer (for "
             "example of the qwen3_vl family instead of qwen3_5)"
         )
+
+
+def check_attention(config: Any) -> None:
+    """LoadError unless the text decoder runs on PyTorch's scaled dot-product attention.
+
+    Rows of different lengths are verified under one 4-D mask of booleans. Eager attention would add
+    it as numbers, flash attention read it as padding: both would be wrong without a word. Long
+    prefills have no mask, and PyTorch takes its own flash kernel for them.
+    """
+    chosen = config.get_text_config()._attn_implementation
+    if chosen != "sdpa":
+        raise LoadError(
+            f'{config.model_type}: the text decoder is loaded with attention "{chosen}", which '
+            'cannot verify rows of different lengths; load it with "sdpa" (lvspec.load does, and '
+            "applies attn_implementation to the vision tower)"
+        )

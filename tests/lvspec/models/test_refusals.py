@@ -49,6 +49,24 @@ def test_a_dense_draft_serves_a_mixture_of_experts(tmp_path):
     assert said == {r.id: tiny.generate(target, r, 12) for r in requests}
 
 
+def test_attention_is_chosen_for_the_vision_tower_only(tmp_path):
+    model = tiny.qwen2_5_vl(0)
+    model.model.save_pretrained(tmp_path)
+    model.processor.save_pretrained(tmp_path)
+    folder = str(tmp_path)
+    pair = lvspec.load(ModelSettings(target=folder, draft=folder, attn_implementation="eager"))
+    config = pair.target.model.config
+    assert config.vision_config._attn_implementation == "eager"
+    requests = tiny.requests(3)
+    settings = DecodeSettings(policy=Exact(), max_new_tokens=12, slots=2, draft_length=3)
+    results = Engine(pair, settings).run(requests)
+    said = {r.request_id: list(r.token_ids) for r in results if isinstance(r, lvspec.Generation)}
+    assert said == {r.id: tiny.generate(model, r, 12) for r in requests}
+    model.model.set_attn_implementation("eager")
+    with pytest.raises(LoadError, match=r'decoder is loaded with attention "eager".*"sdpa"'):
+        FAMILIES["qwen2_5_vl"](model.model, model.processor)
+
+
 def test_a_draft_of_another_family_is_refused(tmp_path):
     target = config_only(tmp_path / "target", model_type="qwen2_5_vl")
     draft = config_only(tmp_path / "draft", model_type="qwen2_vl")

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import transformers as hf
+from tokenizers.processors import TemplateProcessing
 
 from lvspec.models.internvl import InternVL
 from lvspec.models.llava_onevision import LlavaOnevision
@@ -69,7 +70,11 @@ def _smol_processor() -> Any:
     special = ["<|endoftext|>", "<end_of_utterance>", "<|im_start|>", "<video>"]
     special += ["<image>", "<fake_token_around_image>", "<global-img>"]
     tokenizer = parts.tokenizer(special)
-    tokenizer.bos_token = "<|im_start|>"  # the template writes it: not twice
+    # the template writes the first token, and as in Llama's the tokenizer would, too: not twice
+    tokenizer.bos_token = "<|im_start|>"
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|im_start|> $A", special_tokens=[("<|im_start|>", tokenizer.bos_token_id)]
+    )
     side = {"longest_edge": SMOL_SIDE}
     return hf.SmolVLMProcessor(
         image_processor=hf.SmolVLMImageProcessor(size=side, max_image_size=side),
