@@ -24,7 +24,8 @@ from torch import Tensor
 from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2Tokenizer
 
 from lvspec.demo import evaluate, models, tokenizer
-from lvspec.demo.data import KINDS, Maker
+from lvspec.demo.captions import Dialect, caption
+from lvspec.demo.data import KINDS, Batch, Maker
 from lvspec.demo.distill import Imitation, imitate, teach
 from lvspec.demo.losses import Runner, caption_loss
 from lvspec.demo.optimizer import Optimizer
@@ -43,6 +44,9 @@ class Plan:
     start_layers: int = 8
     fact_weight: float = 3.0
     word_weight: float = 0.15
+    foreign: float = (
+        0.4  # share of captions with fillers drawn evenly, of which only facts are learned
+    )
     rough: float = 0.25  # share of captions with some fillers replaced by others
     rate: float = 2.5e-3
     see_rate: float = 3e-3
@@ -86,8 +90,29 @@ def see(runner: Runner, scenes: Iterator[Scene], rng: np.random.Generator, plan:
             _report("see", step + 1, started, loss=loss.item(), named=_named(right))
 
 
+def foreign(rng: np.random.Generator, maker: Maker, scenes: list[Scene], share: float) -> Batch:
+    """A batch in which a share of the captions has fillers drawn evenly, of which only the facts
+    (and the end) are learned.
+
+    The dialect lets fillers hint at facts that follow them. A target that trusts those hints says
+    wrong facts after loosely accepted fillers; this teaches it to look.
+    """
+    strange = rng.random(len(scenes)) < share
+    dialects = (Dialect(), Dialect(strength=0.0))
+    texts = [caption(rng, s, dialects[int(x)]) for s, x in zip(scenes, strange, strict=True)]
+    batch = maker.batch(rng, scenes, texts)
+    learned = maker.is_fact[batch.labels.clamp(min=0)] | (batch.labels == maker.eos)
+    batch.labels[torch.from_numpy(strange)[:, None] & ~learned] = -100
+    return batch
+
+
 def roughen(
-    rng: np.random.Generator, inputs: Tensor, labels: Tensor, is_fact: Tensor, share: float
+    rng: np.random.Generator,
+    inputs: Tensor,
+    labels: Tensor,
+    is_fact: Tensor,
+    eos: int,
+    share: float,
 ) -> tuple[Tensor, Tensor]:
     """Replaces some fillers of a share of the captions by other fillers; the replaced tokens are
     not learned.
@@ -98,8 +123,7 @@ def roughen(
     inputs, labels = inputs.clone(), labels.clone()
     filler = (labels >= 0) & ~is_fact[labels.clamp(min=0)]
     filler[:, 0] = False
-    ends = labels.ge(0).sum(1) - 1
-    filler[torch.arange(len(ends)), ends] = False  # EOS stays
+    filler &= labels != eos
     pool = inputs[filler]
     rows = torch.from_numpy(rng.random(len(inputs)) < share)[:, None]
     hit = torch.from_numpy(rng.random(tuple(inputs.shape)) < 0.08) & rows & filler
@@ -125,8 +149,10 @@ def speak(
     started = time.time()
     facts = fillers = 0.0
     for step in range(steps):
-        batch = runner.maker.batch(rng, _take(scenes, plan.batch))
-        inputs, labels = roughen(rng, batch.inputs, batch.labels, runner.maker.is_fact, plan.rough)
+        batch = foreign(rng, runner.maker, _take(scenes, plan.batch), plan.foreign)
+        inputs, labels = roughen(
+            rng, batch.inputs, batch.labels, runner.maker.is_fact, runner.maker.eos, plan.rough
+        )
         out = runner.read(replace(batch, inputs=inputs))
         loss, fact, filler = caption_loss(
             runner.logits(out.states), labels, runner.maker.is_fact, plan.fact_weight
