@@ -13,6 +13,7 @@ from lvspec.demo import facts, heldout, path
 from lvspec.demo.distill import Lesson, imitation_loss, lesson, part, practice
 from lvspec.demo.evaluate import load
 from lvspec.demo.losses import Runner
+from lvspec.demo.train import foreign
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +53,14 @@ def test_a_lesson_is_the_teachers_own_caption(draft: Runner) -> None:
     one = part(taught, slice(1, 2))
     assert one.batch.labels.shape == (1, int(known[1].sum()))
     assert one.batch.pixels.dtype == torch.float32
+
+
+def test_foreign_captions_teach_facts_and_the_end_only(draft: Runner) -> None:
+    maker = draft.maker
+    scenes = list(islice(heldout(8), 6))
+    batch = foreign(np.random.default_rng(0), maker, scenes, share=1.0)
+    learned = batch.labels[batch.labels >= 0]
+    assert bool((maker.is_fact[learned] | (learned == maker.eos)).all())
+    assert int((batch.labels == maker.eos).sum()) == 6
+    usual = foreign(np.random.default_rng(0), maker, scenes, share=0.0)
+    assert bool((usual.labels >= 0).sum() > 5 * len(learned))
