@@ -190,8 +190,11 @@ def _sizes(spec: FrameSpec) -> str:
 
 
 def _preparation(model: VideoModel) -> str:
-    """Everything that decides how a request becomes ids and pixels."""
+    """What decides how text and frames become ids and pixels, but for the chat template: a draft
+    continues what the target was told, in the target's words.
+    """
     processor = model.processor
-    # the chat template and, in some families, the number of placeholders per frame
+    # in some families the number of placeholders per frame is among them
     own = {k: v for k, v in vars(processor).items() if isinstance(v, str | int | float)}
+    own.pop("chat_template", None)
     return json.dumps([processor.video_processor.to_dict(), own], sort_keys=True, default=str)

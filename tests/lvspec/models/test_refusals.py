@@ -1,5 +1,6 @@
 """Loading every family from a folder, and what is refused there: with the reason and the remedy."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -47,6 +48,21 @@ def test_a_dense_draft_serves_a_mixture_of_experts(tmp_path):
     results = Engine(tiny.pair(target, draft), settings).run(requests)
     said = {r.request_id: list(r.token_ids) for r in results if isinstance(r, lvspec.Generation)}
     assert said == {r.id: tiny.generate(target, r, 12) for r in requests}
+
+
+def test_a_draft_reads_the_prompt_in_the_targets_words():
+    """Templates differ within a series: "thinking" models open with a tag of theirs, for one."""
+    target = tiny.FAMILIES["qwen3_vl"].make(0)
+    draft = tiny.noisy_copy(target, 0.0)
+    draft.processor = copy.copy(target.processor)
+    draft.processor.chat_template = target.processor.chat_template + "hm"
+    pair = tiny.pair(target, draft)
+    assert pair.shares_preparation
+    settings = DecodeSettings(policy=Exact(), max_new_tokens=12, slots=1, pruning="none")
+    for result in Engine(pair, settings).run(tiny.requests(2, side=32)):
+        assert isinstance(result, lvspec.Generation)
+        if result.finish_reason == "length":  # one token of prefill, one round of 11
+            assert result.stats.draft_acceptance_rate == 1.0
 
 
 def test_attention_is_chosen_for_the_vision_tower_only(tmp_path):
