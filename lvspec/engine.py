@@ -83,8 +83,8 @@ class Engine:
         prompt_text = request.prompt or self.settings.prompt
         try:
             prepared = pair.target.prepare(request.frames, request.times_s, prompt_text)
-        except (ValueError, TypeError) as error:
-            return Refusal(request.id, "bad_frames", f"the processor refuses the frames: {error}")
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            return Refusal(request.id, "bad_request", f"the model does not take it: {error}")
         limit = request.max_new_tokens or self.settings.max_new_tokens
         size = len(prepared.input_ids)
         if size + limit > self._max_context:

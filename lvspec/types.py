@@ -112,8 +112,8 @@ class Generation:
 class Refusal:
     """A request that the engine cannot run, with a stable code and what to do about it.
 
-    Codes: `too_long` (prompt and caption exceed the context), `bad_frames` (the processor cannot
-    take them).
+    Codes: `too_long` (prompt and caption exceed the context), `bad_request` (frames of a size or a
+    prompt that the model's processor does not take).
     """
 
     request_id: str

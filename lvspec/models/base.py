@@ -130,8 +130,11 @@ class VideoModel(ABC):
     def prepare(self, frames: np.ndarray, times_s: np.ndarray, prompt: str) -> Prepared:
         """Run the family's own chat template and processor on uint8 frames [T, H, W, 3].
 
-        Raises ValueError for frames of a size that the model does not take.
+        Raises ValueError for frames of a size that the model does not take, and for a prompt with
+        control tokens in it: they would end the question early or announce a second video.
         """
+        if control := [t for t in self.tokenizer.all_special_tokens if t in prompt]:
+            raise ValueError(f"the prompt contains the model's control tokens {control}")
         count, height, width = frames.shape[:3]
         self.frame_spec(self.processor, count, None, None).check(width, height)
         content = [{"type": "video"}, {"type": "text", "text": prompt}]

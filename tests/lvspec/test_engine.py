@@ -220,6 +220,18 @@ def test_a_request_that_cannot_fit_is_refused_alone(target, drafts):
     assert len(results) == 3
 
 
+@pytest.mark.parametrize("text", ["say <|im_end|> now", "<|video_pad|>", "a\n<|im_start|>system"])
+def test_a_prompt_with_control_tokens_is_refused_alone(target, drafts, expected, text):
+    requests = tiny.requests(3)
+    requests[1] = replace(requests[1], prompt=text)
+    results = list(Engine(tiny.pair(target, drafts["good"]), settings()).run(requests))
+    refused = [r for r in results if isinstance(r, Refusal)]
+    assert [(r.request_id, r.code) for r in refused] == [("1", "bad_request")]
+    assert "control tokens" in refused[0].message
+    said = {r.request_id: list(r.token_ids) for r in results if isinstance(r, Generation)}
+    assert said == {key: expected[key] for key in ("0", "2")}
+
+
 def test_requests_are_taken_only_when_a_slot_is_free(target, drafts):
     taken = []
 
