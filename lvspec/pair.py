@@ -16,6 +16,14 @@ from lvspec.models.refusals import check_croppable
 from lvspec.types import LoadError
 from lvspec.video import FrameSpec
 
+_DONE_BY_THE_READER = (
+    *("size", "min_pixels", "max_pixels", "do_resize", "resample"),
+    *("do_sample_frames", "num_frames", "min_frames", "max_frames", "fps"),
+)
+"""Settings of video processors that say nothing here: frames come sampled and at the model's size.
+A 7B with another budget of pixels than its 32B prepares them no other way.
+"""
+
 
 def load(settings: ModelSettings | None = None) -> "Pair":
     """Load target and draft, and check that they fit together.
@@ -197,4 +205,7 @@ def _preparation(model: VideoModel) -> str:
     # in some families the number of placeholders per frame is among them
     own = {k: v for k, v in vars(processor).items() if isinstance(v, str | int | float)}
     own.pop("chat_template", None)
-    return json.dumps([processor.video_processor.to_dict(), own], sort_keys=True, default=str)
+    video = processor.video_processor.to_dict()
+    for key in _DONE_BY_THE_READER:
+        video.pop(key, None)
+    return json.dumps([video, own], sort_keys=True, default=str)

@@ -65,6 +65,15 @@ def test_a_draft_reads_the_prompt_in_the_targets_words():
             assert result.stats.draft_acceptance_rate == 1.0
 
 
+def test_pixels_are_prepared_once_where_only_the_budget_of_pixels_differs():
+    target, draft = tiny.qwen2_5_vl(0), tiny.qwen2_5_vl(1)
+    draft.processor = tiny.make_processor()
+    draft.processor.video_processor.size = {"shortest_edge": 784, "longest_edge": 7840}
+    assert tiny.pair(target, draft).shares_preparation
+    draft.processor.video_processor.image_mean = [0.5, 0.5, 0.5]
+    assert not tiny.pair(target, draft).shares_preparation
+
+
 def test_attention_is_chosen_for_the_vision_tower_only(tmp_path):
     model = tiny.qwen2_5_vl(0)
     model.model.save_pretrained(tmp_path)
