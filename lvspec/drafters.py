@@ -27,11 +27,11 @@ class Drafter(Protocol):
         """Take a prompt into a slot; returns how many video tokens the draft keeps of it."""
         ...
 
-    def propose(self, rows: int, tail: Tensor, lengths: np.ndarray) -> Tensor:
+    def propose(self, rows: int, tail: Tensor, generated: np.ndarray) -> Tensor:
         """Draft for the slots 0..rows-1: int64 [B, K].
 
         tail: int64 [B, 2], the last two committed tokens (of prompt or caption).
-        lengths: [B], committed tokens of the *target's* sequence but for the last one.
+        generated: [B], committed tokens of the captions, at least 1.
         """
         ...
 
@@ -48,7 +48,7 @@ class NoDrafter:
     def admit(self, slot: int, prepared: Prepared) -> int:
         return 0
 
-    def propose(self, rows: int, tail: Tensor, lengths: np.ndarray) -> Tensor:
+    def propose(self, rows: int, tail: Tensor, generated: np.ndarray) -> Tensor:
         return tail.new_empty(rows, 0)
 
     def move(self, source: int, target: int) -> None:
@@ -69,21 +69,20 @@ class ModelDrafter:
         self._slots = SlotModel(model, settings.slots)
         # ids that both models have: vocabularies of one family differ in their padding
         self._common = min(vocab_size, model.vocab_size)
-        # draft prompt length minus target prompt length: pruned video tokens are missing
-        self._offset = np.zeros(settings.slots, np.int64)
+        # tokens of each slot's prompt, without the pruned video tokens
+        self._prompt = np.zeros(settings.slots, np.int64)
 
     def admit(self, slot: int, prepared: Prepared) -> int:
         prompt = self._slots.model.encode(prepared)
-        size = len(prompt.is_video)
         kept = self._prune(int(prompt.is_video.sum()), self._keep)
         pruned = prompt.keep_video(kept)
         self._slots.prefill(slot, pruned)
-        self._offset[slot] = len(pruned.is_video) - size
+        self._prompt[slot] = len(pruned.is_video)
         return len(kept)
 
-    def propose(self, rows: int, tail: Tensor, lengths: np.ndarray) -> Tensor:
+    def propose(self, rows: int, tail: Tensor, generated: np.ndarray) -> Tensor:
         slots = self._slots
-        slots.lengths[:rows] = lengths + self._offset[:rows] - 1
+        slots.lengths[:rows] = self._prompt[:rows] + generated - 2
         # a target with more padding ids than the draft could say one: no id without an embedding
         tokens = tail.clamp(max=self._common - 1)
         drafted: list[Tensor] = []
@@ -95,7 +94,7 @@ class ModelDrafter:
 
     def move(self, source: int, target: int) -> None:
         self._slots.move(source, target)
-        self._offset[target] = self._offset[source]
+        self._prompt[target] = self._prompt[source]
 
 
 def make_drafter(settings: DecodeSettings, draft: VideoModel | None, target: VideoModel) -> Drafter:

@@ -83,6 +83,7 @@ class Engine:
         prompt_text = request.prompt or self.settings.prompt
         try:
             prepared = pair.target.prepare(request.frames, request.times_s, prompt_text)
+            for_draft = self._prepare_draft(prepared, request, prompt_text)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             return Refusal(request.id, "bad_request", f"the model does not take it: {error}")
         limit = request.max_new_tokens or self.settings.max_new_tokens
@@ -99,7 +100,7 @@ class Engine:
         self._rules.admit(slot, prepared.input_ids, limit)
         if self._policy.needs_relevance:
             self._visual.admit(slot, hidden[prompt.is_video])
-        kept = self._drafter.admit(slot, self._prepare_draft(prepared, request, prompt_text))
+        kept = self._drafter.admit(slot, for_draft)
         logits = pair.target.logits(hidden[None, -1:])
         nothing = prepared.input_ids.new_empty(1, 0)
         logits = self._rules.apply(slot, logits, [np.empty(0, np.int64)], nothing)
@@ -134,7 +135,7 @@ class Engine:
         self._measure_plain_step(rows, tail)
         began = time.perf_counter()
         lengths = target.lengths[:rows].copy()
-        drafted = self._drafter.propose(rows, tail, lengths)  # [B, K]
+        drafted = self._drafter.propose(rows, tail, self._table.generated[:rows])  # [B, K]
         hidden = target.extend(rows, torch.cat([tail[:, 1:], drafted], dim=1))  # [B, K + 1, D]
         verdict = self._decide(self._evidence(rows, hidden, drafted), self._policy)
         packed = torch.cat(
