@@ -9,7 +9,8 @@ tower learns to see, then it imitates the target's own greedy captions and their
 
 The shipped weights came from these stages, run in pieces on a machine shared with other work:
 see 1500 steps, speak 1100, deepen 350, then 150 steps after the scenes had been made harder and the
-captions of two things shorter, and 75 with `foreign` captions (until then there were none); draft:
+captions of two things shorter, 75 with `foreign` captions (until then there were none) and 120 with
+more of them (share .6); draft:
 see 400, imitate 900 steps on captions of the target's earlier state and 220 on its later ones. The
 plan below does the same without the changes of course; it has not been run in one piece.
 Belongs here: stages, schedules, the command.
