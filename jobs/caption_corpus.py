@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.config import JobSettings, load_config, to_yaml
 from pipeline.corpus import caption_corpus, dry_run
-from pipeline.errors import JobError, StoppedError
+from pipeline.errors import ConfigError, JobError, StoppedError
 from pipeline.storage import absolute, is_local
 from pipeline.summary import RunSummary
 
@@ -56,6 +56,11 @@ def main(arguments: list[str] | None = None) -> int:
             return DONE
         _note_relative_output(settings)
         summary = caption_corpus(settings)
+    except (
+        OSError
+    ) as error:  # the output, before Ray starts: a source's errors have their own class
+        print(f"error: output: {type(error).__name__}: {error}", file=sys.stderr)
+        return ConfigError.exit_code
     except JobError as error:
         print(f"error: {error}", file=sys.stderr)
         if isinstance(error, StoppedError):

@@ -6,10 +6,9 @@ The speedup of a caption is this cost times its tokens over the time it really t
 from collections import deque
 from statistics import median
 
-_WARM_ROUNDS = 2
-_FIRST_PROBES = 3
-_PROBE_EVERY = 200
-_WINDOW = 15
+_FIRST_PROBES = (3, 5, 9, 17, 33)  # rounds; the first two are warm-up
+_PROBE_EVERY = 64
+_WINDOW = 9  # probes: old ones must not price a machine that has become faster or slower
 
 
 class StepCosts:
@@ -20,11 +19,9 @@ class StepCosts:
         self._seconds: dict[int, deque[float]] = {}
 
     def due(self, rows: int) -> bool:
-        """Whether to measure now: a few times once warm, then rarely (under 1 % of the time)."""
+        """Whether to measure now: a few times early, then rarely (under 1 % of the time)."""
         seen = self._rounds[rows] = self._rounds.get(rows, 0) + 1
-        if seen <= _WARM_ROUNDS:
-            return False
-        return seen <= _WARM_ROUNDS + _FIRST_PROBES or seen % _PROBE_EVERY == 0
+        return seen in _FIRST_PROBES or seen % _PROBE_EVERY == 0
 
     def add(self, rows: int, seconds: float) -> None:
         """Record one measured step of `rows` rows."""

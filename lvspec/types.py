@@ -49,6 +49,14 @@ class Request:
                 f"request {self.id}: {len(frames)} frames but {len(self.times_s)} times; "
                 "one time per frame and at least one frame are needed"
             )
+        times = np.asarray(self.times_s, np.float64)
+        if not np.isfinite(times).all() or (np.diff(times) < 0).any():
+            raise ValueError(f"request {self.id}: times_s must be ascending numbers of seconds")
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
+            raise ValueError(
+                f"request {self.id}: max_new_tokens = {self.max_new_tokens}; at least 1, or None "
+                "for the engine's setting"
+            )
 
 
 @dataclass(frozen=True)

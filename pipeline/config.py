@@ -7,6 +7,7 @@ reader of it): the loader, `--set`, `--print-config` and the fingerprint follow 
 """
 
 import difflib
+import importlib.util
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,10 @@ from pipeline.errors import ConfigError
 
 VIDEO_GLOBS = tuple(
     f"**/*.{suffix}"
-    for suffix in ("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mpg", "flv", "wmv")
+    for suffix in (
+        *("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mpg", "mpeg", "flv", "wmv"),
+        *("3gp", "ogv"),
+    )
 )
 SECRET_WORDS = ("secret", "token", "password", "key", "credential")
 
@@ -62,6 +66,8 @@ class VideoSettings:
     def __post_init__(self) -> None:
         if self.num_cpus <= 0:
             raise SettingError("num_cpus", self.num_cpus, "a number above 0")
+        if self.decoder == "decord" and importlib.util.find_spec("decord") is None:
+            raise SettingError("decoder", "decord", "pyav, until  pip install 'lvspec[decord]'")
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,8 @@ def apply_assignments(tree: Mapping[str, Any], assignments: Sequence[str]) -> di
             if not isinstance(child, dict):
                 raise ConfigError(f"--set {assignment}: {key} = {child!r} has no keys below it")
             node = typing.cast(dict[str, Any], child)
+        if keys == ["decoding", "policy", "name"] and node.get("name") != value:
+            node.clear()  # the options of the policy that stood there are not this one's
         node[keys[-1]] = value
     return result
 

@@ -7,6 +7,7 @@ is planned and captioned; where there is nothing, no Ray and no model starts.
 import posixpath
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TextIO
 
@@ -53,7 +54,9 @@ def caption_corpus(
         for run_id in dataset.unfinished_runs()
     ]
     started = time.monotonic()
-    run_id, counts = plan(dataset, settings)
+    run_id, counts = plan(
+        dataset, settings, check=lambda: backend.frame_spec(settings.models, settings.frames)
+    )
     seconds = {"plan": round(time.monotonic() - started, 3)}
     if run_id is not None:
         print_(
@@ -122,9 +125,12 @@ def held_clips(dataset: Dataset) -> Held:
     return held
 
 
-def plan(dataset: Dataset, settings: JobSettings) -> tuple[str | None, PlanCounts]:
+def plan(
+    dataset: Dataset, settings: JobSettings, check: Callable[[], object] = lambda: None
+) -> tuple[str | None, PlanCounts]:
     """Write the manifest of a new run. The run exists once its run.json does; None if nothing is
-    new.
+    new. `check` is called before that, where there is something to do: it raises for models that
+    cannot run, so that a wrong name leaves no trace in the output.
     """
     started = time.monotonic()
     run_id = new_run_id()
@@ -139,6 +145,8 @@ def plan(dataset: Dataset, settings: JobSettings) -> tuple[str | None, PlanCount
     try:
         source = read_source(settings.source, settings.storage)
         counts = plan_clips(source, held_clips(dataset), write)
+        if counts.planned:
+            check()
     except BaseException:
         dataset.remove_folder(dataset.run(run_id))  # no run.json yet, so nobody knows it
         raise
@@ -189,9 +197,7 @@ def _finish(
         with connect(), show_progress(commits.count, run["planned"], print_.out):
             caption_run(dataset, run_id, settings, spec, backend)
     captioned = time.monotonic()
-    published = publish(
-        dataset, run_id, part_bytes=settings.run.part_bytes, replacing=run["replacing"]
-    )
+    published = publish(dataset, run_id, part_bytes=settings.run.part_bytes)
     summary = summarize(
         dataset,
         run_id,

@@ -34,15 +34,16 @@ class Published:
     replaced: int
 
 
-def publish(dataset: Dataset, run_id: str, *, part_bytes: int, replacing: int) -> Published:
-    """Write captions/ and errors/ of a run. `replacing`: planned clips that the dataset held in an
-    older version; their old rows go, so that a clip id stays unique. Raises `ReconciliationError`.
+def publish(dataset: Dataset, run_id: str, *, part_bytes: int) -> Published:
+    """Write captions/ and errors/ of a run. Rows of the same clips in other published runs go (an
+    older version of the file, or a second driver on the same output), so that a clip id stays
+    unique. Raises `ReconciliationError`.
     """
     reconcile(dataset, run_id)
     rows = dataset.parquet_files(dataset.run(run_id, "rows"))
     captions = _write(dataset, rows, "ok", CAPTIONS, dataset.captions(run_id), part_bytes)
     errors = _write(dataset, rows, "error", ERRORS, dataset.errors(run_id), part_bytes)
-    replaced = _drop_older(dataset, run_id) if replacing else 0
+    replaced = _drop_older(dataset, run_id)
     return Published(captions, errors, replaced)
 
 
@@ -140,7 +141,7 @@ def _by_range(table: pa.Table, bounds: pa.Array) -> Iterator[tuple[int, pa.Table
 
 
 def _drop_older(dataset: Dataset, run_id: str) -> int:
-    """Take the clips of this run out of the files of earlier runs. Returns how many rows went."""
+    """Take the clips of this run out of the files of other runs. Returns how many rows went."""
     mine = _ids(dataset, dataset.run(run_id, "manifest"), MANIFEST)
     dropped = 0
     for other in dataset.published_runs():

@@ -53,10 +53,10 @@ def _info(uri: str, storage: StorageOptions) -> Mapping[str, Any] | None:
     """What storage says about one file; None when it is missing or cannot be looked at (decoding
     will say why).
     """
-    fs, path = open_filesystem(uri, storage)
     try:
+        fs, path = open_filesystem(uri, storage)
         info: Mapping[str, Any] = fs.info(path)
-    except (OSError, ValueError):
+    except Exception:  # any client's error, of this one row: decoding meets it again and names it
         return None
     return info
 

@@ -17,16 +17,22 @@ def list_prefix(prefix: str, globs: Sequence[str], storage: StorageOptions) -> I
 
     `video_id` is that path. The listing walks folder by folder and is never held as a whole.
     """
-    fs, root = open_filesystem(prefix, storage)
+    try:
+        fs, root = open_filesystem(prefix, storage)
+    except (ValueError, ImportError, TypeError) as error:  # no such protocol, or no client for it
+        raise SourceError(f"source.prefix: {prefix}: {error}") from error
     root = root.rstrip("/")
-    wanted = re.compile("|".join(f"(?:{glob_translate(glob)})" for glob in globs))
-    found_folder = False
+    pattern = "|".join(f"(?:{glob_translate(glob)})" for glob in globs)
+    wanted = re.compile(pattern, re.IGNORECASE)  # cameras write .MP4
+    found_folder, seen, matched = False, 0, 0
     for folder, _, files in _walk(fs, root, prefix):
         found_folder = True
         for name in sorted(files):
             path = f"{folder.rstrip('/')}/{name}"
             relative = path[len(root) :].lstrip("/")
+            seen += 1
             if wanted.fullmatch(relative):
+                matched += 1
                 info = files[name]
                 yield VideoRef(
                     uri=absolute(path)
@@ -38,6 +44,11 @@ def list_prefix(prefix: str, globs: Sequence[str], storage: StorageOptions) -> I
                 )
     if not found_folder:
         raise SourceError(f"source.prefix: there is no folder or prefix {prefix}")
+    if not matched:
+        raise SourceError(
+            f"source.prefix: none of the {seen} files below {prefix} matches source.glob "
+            f"({', '.join(globs)})"
+        )
 
 
 def _walk(fs: Any, root: str, prefix: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
@@ -45,5 +56,9 @@ def _walk(fs: Any, root: str, prefix: str) -> Iterator[tuple[str, dict[str, Any]
         if not fs.isdir(root):
             raise SourceError(f"source.prefix: there is no folder or prefix {prefix}")
         yield from fs.walk(root, detail=True, on_error="raise")
-    except OSError as error:  # credentials, endpoint, permissions: the source, not one video
+    except SourceError:
+        raise
+    except Exception as error:
+        # Credentials, endpoint, permissions, in the words of whichever client it is (botocore's
+        # errors are no OSErrors): the source, not one video.
         raise SourceError(f"source.prefix: cannot list {prefix}: {error}") from error

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.errors import SourceError
 from pipeline.schema import MANIFEST
-from pipeline.sources.video_ref import VideoRef
+from pipeline.sources.video_ref import MISSING_VERSION, VideoRef
 
 ROWS_PER_FILE = 20_000  # of the manifest: small enough to stream, large enough to list
 NAMED_DUPLICATES = 10  # how many a message names
@@ -85,7 +85,9 @@ def plan_clips(
                 duplicates.append(_name(ref))
             continue
         seen.add(raw)
-        if clip_key(identity, ref.source_version, ref.prompt) in held.keys:
+        # A held clip whose file cannot be seen now (deleted, or an outage) keeps its rows.
+        unseen = ref.source_version == MISSING_VERSION and raw in held.clips
+        if unseen or clip_key(identity, ref.source_version, ref.prompt) in held.keys:
             counts["held"] += 1
             continue
         counts["planned"] += 1

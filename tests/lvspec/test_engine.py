@@ -264,5 +264,11 @@ def test_speedup_is_estimated_from_measured_plain_steps(target, drafts):
 def test_frames_that_are_not_frames_are_told_so():
     with pytest.raises(ValueError, match=r"uint8 \[T, H, W, 3\]"):
         Request("x", np.zeros((2, 28, 28, 4), np.uint8), np.arange(2.0))
+    frames = np.zeros((2, 28, 28, 3), np.uint8)
     with pytest.raises(ValueError, match="one time per frame"):
-        Request("x", np.zeros((2, 28, 28, 3), np.uint8), np.arange(3.0))
+        Request("x", frames, np.arange(3.0))
+    for times in ([1.0, 0.0], [0.0, np.nan]):
+        with pytest.raises(ValueError, match="ascending"):
+            Request("x", frames, np.array(times))
+    with pytest.raises(ValueError, match="max_new_tokens = 0"):
+        Request("x", frames, np.arange(2.0), max_new_tokens=0)

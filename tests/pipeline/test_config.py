@@ -138,3 +138,15 @@ def test_unreadable_files_are_config_errors(tmp_path: Path) -> None:
     for name in ("none.yaml", "list.yaml", "bad.yaml"):
         with pytest.raises(ConfigError, match=name):
             load_config(tmp_path / name)
+
+
+def test_naming_another_policy_drops_the_options_of_the_one_before() -> None:
+    tree = {
+        "source": {"prefix": "v"},
+        "output": "o",
+        "decoding": {"policy": {"name": "lvspec", "loose_share": 0.5}},
+    }
+    exact = parse_config(apply_assignments(tree, ["decoding.policy.name=exact"]))
+    assert exact.decoding.policy == Exact()
+    same = parse_config(apply_assignments(tree, ["decoding.policy.name=lvspec"]))
+    assert same.decoding.policy == Lvspec(loose_share=0.5)

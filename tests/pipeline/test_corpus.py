@@ -166,3 +166,5 @@ def test_models_that_cannot_run_are_refused_before_anything_starts(tmp_path: Pat
     write_corpus(tmp_path / "videos", good=1)
     with pytest.raises(BackendError, match="cannot load '/no/such/model'"):
         caption_corpus(settings(tmp_path, "models.target=/no/such/model"), out=io.StringIO())
+    left = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert left == [], "a wrong name must not bind the output to its settings"

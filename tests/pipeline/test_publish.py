@@ -50,7 +50,7 @@ def test_parts_are_bounded_and_sorted_across_files(dataset: Dataset) -> None:
     stage(dataset, "r1", IDS, rows)
     staged = dataset.parquet_files(dataset.run("r1", "rows"))
     size = sum(Path(path).stat().st_size for path in staged)
-    done = publish(dataset, "r1", part_bytes=size // 4, replacing=0)
+    done = publish(dataset, "r1", part_bytes=size // 4)
     assert (done.captions, done.errors) == (196, 4)
     parts = dataset.parquet_files(dataset.captions("r1"))
     assert 4 <= len(parts) <= 5
@@ -64,9 +64,9 @@ def test_parts_are_bounded_and_sorted_across_files(dataset: Dataset) -> None:
 
 def test_repeating_it_changes_nothing(dataset: Dataset) -> None:
     stage(dataset, "r1", IDS, [row(clip, "r1") for clip in IDS])
-    publish(dataset, "r1", part_bytes=WHOLE, replacing=0)
+    publish(dataset, "r1", part_bytes=WHOLE)
     first = captions(dataset)
-    publish(dataset, "r1", part_bytes=WHOLE, replacing=0)
+    publish(dataset, "r1", part_bytes=WHOLE)
     assert captions(dataset) == first
 
 
@@ -83,17 +83,17 @@ def test_rows_that_are_not_the_plan_are_named(dataset: Dataset, change: Any, exp
     rows = [row(clip, "r1") for clip in IDS[:30]]
     stage(dataset, "r1", IDS[:30], change(rows))
     with pytest.raises(ReconciliationError, match=expected):
-        publish(dataset, "r1", part_bytes=WHOLE, replacing=0)
+        publish(dataset, "r1", part_bytes=WHOLE)
     assert not dataset.exists(dataset.captions("r1"))
 
 
 def test_a_new_version_of_a_clip_takes_the_place_of_the_old_one(dataset: Dataset) -> None:
     stage(dataset, "r1", IDS[:4], [row(clip, "r1") for clip in IDS[:4]])
-    publish(dataset, "r1", part_bytes=WHOLE, replacing=0)
+    publish(dataset, "r1", part_bytes=WHOLE)
     mark_success(dataset, "r1")
     again = [IDS[1], IDS[9]]
     stage(dataset, "r2", again, [row(clip, "r2") for clip in again])
-    assert publish(dataset, "r2", part_bytes=WHOLE, replacing=1).replaced == 1
+    assert publish(dataset, "r2", part_bytes=WHOLE).replaced == 1
     by_run = {r["clip_id"]: r["run_id"] for r in captions(dataset)}
     assert len(captions(dataset)) == 5
     assert by_run == {IDS[0]: "r1", IDS[1]: "r2", IDS[2]: "r1", IDS[3]: "r1", IDS[9]: "r2"}
@@ -103,7 +103,7 @@ def test_every_reader_reads_it_although_columns_are_all_null(dataset: Dataset) -
     for run, clips in (("r1", IDS[:3]), ("r2", IDS[3:5])):
         prompt = {"prompt": "Why?"} if run == "r2" else {}
         stage(dataset, run, clips, [row(clip, run, **prompt) for clip in clips])
-        publish(dataset, run, part_bytes=WHOLE, replacing=0)
+        publish(dataset, run, part_bytes=WHOLE)
         mark_success(dataset, run)
     table = pds.dataset(dataset.path("captions"), partitioning="hive").to_table()
     assert [table.schema.field(f.name).type for f in CAPTIONS] == [f.type for f in CAPTIONS]
@@ -114,3 +114,13 @@ def test_every_reader_reads_it_although_columns_are_all_null(dataset: Dataset) -
     assert frame.height == 5
     assert frame.schema["start_s"] == pl.Float64
     assert frame["prompt"].null_count() == 3
+
+
+def test_two_drivers_on_one_output_leave_each_clip_once(dataset: Dataset) -> None:
+    """Both planned the same clips before either published."""
+    for run in ("r1", "r2"):
+        stage(dataset, run, IDS[:3], [row(clip, run) for clip in IDS[:3]])
+    for run in ("r1", "r2"):
+        publish(dataset, run, part_bytes=WHOLE)
+        mark_success(dataset, run)
+    assert sorted(r["clip_id"] for r in captions(dataset)) == sorted(IDS[:3])

@@ -12,6 +12,7 @@ import pytest
 from pipeline.config import SourceSettings
 from pipeline.errors import SourceError
 from pipeline.sources import VideoRef, read_source
+from pipeline.sources.prefix import list_prefix
 from pipeline.sources.video_ref import source_version
 
 ROWS = [
@@ -35,7 +36,7 @@ def refs(**source: Any) -> list[VideoRef]:
 
 def test_a_prefix_lists_videos_below_it(folder: Path) -> None:
     found = refs(prefix=str(folder))
-    assert [ref.video_id for ref in found] == ["a.mp4", "sub/b.mp4"]
+    assert [ref.video_id for ref in found] == ["a.mp4", "sub/b.mp4", "sub/c.MKV"]
     assert found[1].uri == str(folder / "sub" / "b.mp4")
     assert found[0].size_bytes == 7
     assert found[0].source_version.startswith("size=7;mtime=")
@@ -117,3 +118,23 @@ def test_a_version_prefers_the_etag() -> None:
     assert source_version({"size": 3, "ETag": '"abc"', "LastModified": 1}) == "size=3;etag=abc"
     assert source_version({"size": 3, "mtime": 12.5}) == "size=3;mtime=12.5"
     assert source_version(None) == "missing"
+
+
+def test_a_glob_matches_whatever_the_case(tmp_path: Path) -> None:
+    (tmp_path / "CAMERA.MP4").write_bytes(b"x")
+    refs = list(list_prefix(str(tmp_path), ("**/*.mp4",), {}))
+    assert [ref.video_id for ref in refs] == ["CAMERA.MP4"]
+
+
+def test_a_prefix_without_a_match_is_an_error_that_counts_files(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes(b"x")
+    with pytest.raises(SourceError, match=r"none of the 1 files .* matches source.glob"):
+        list(list_prefix(str(tmp_path), ("**/*.mp4",), {}))
+
+
+def test_a_storage_that_cannot_be_reached_is_one_message() -> None:
+    storage = {"s3": {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s"}}
+    with pytest.raises(SourceError, match="cannot list s3://bucket/x"):
+        list(list_prefix("s3://bucket/x", ("**/*.mp4",), storage))
+    with pytest.raises(SourceError, match="foo://bucket"):
+        list(list_prefix("foo://bucket/x", ("**/*.mp4",), {}))

@@ -74,3 +74,13 @@ def test_tables_are_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     refs = [VideoRef(str(i), str(i)) for i in range(5)]
     plan_clips(refs, Held(), lambda table: sizes.append(table.num_rows))
     assert sizes == [2, 2, 1]
+
+
+def test_a_held_clip_whose_file_cannot_be_seen_keeps_its_rows() -> None:
+    """An outage of the storage while planning must not replace captions by errors."""
+    held = Held()
+    held.add(clip_id("a", None, None), "v1", None)
+    gone, never_seen = VideoRef("a", "a"), VideoRef("b", "b")
+    counts, table = run([gone, never_seen], held)
+    assert counts == PlanCounts(listed=2, held=1, planned=1, replacing=0)
+    assert table["uri"].to_pylist() == ["b"]
