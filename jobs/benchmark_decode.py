@@ -23,7 +23,7 @@ METHODS = tuple(methods(lvspec.DecodeSettings()))
 
 EXAMPLES = """\
 examples:
-  everything that the README's table shows (about 20 minutes on two cores)
+  all methods at batch 1, 4 and 8 on 256 scenes (about 40 minutes)
     python jobs/benchmark_decode.py
   other scenes, or a quick look
     ... --seed 5            ... --scenes 32 --batch 1 --methods lvspec
