@@ -41,7 +41,8 @@ from lvspec.demo.scenes import Scene, scene_stream
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps, batch sizes and learning rates. The defaults made the shipped pair."""
+    """Steps, batch sizes and learning rates. For how the shipped pair
+    was made, see the module's docstring."""
 
     see_steps: int = 1500
     see_batch: int = 8
