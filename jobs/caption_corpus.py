@@ -11,10 +11,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.config import JobSettings, load_config, to_yaml
-from pipeline.corpus import caption_corpus, dry_run
+from pipeline.corpus import DryRun, caption_corpus, dry_run
 from pipeline.errors import ConfigError, JobError, StoppedError
+from pipeline.increments import Retry
 from pipeline.storage import absolute, is_local
-from pipeline.summary import RunSummary
+from pipeline.summary import RunSummary, clips
 
 DONE, TOO_MANY_ERRORS = 0, 3  # the others belong to pipeline.errors
 
@@ -33,6 +34,8 @@ examples:
 running it again:
   A run that was killed is resumed where it last committed. Otherwise only clips that are new, or
   whose file changed, are captioned; where there is nothing new it says so and ends in seconds.
+  Rows of deleted videos stay, and are counted. Failed clips are tried again only when asked:
+    ... --retry-failed        ... --retry-failed=missing_file,read_failed
 
 exit codes:
   0  done (also: nothing new)
@@ -52,10 +55,10 @@ def main(arguments: list[str] | None = None) -> int:
             print(to_yaml(settings), end="")
             return DONE
         if options.dry_run:
-            _print_dry_run(settings)
+            _print_dry_run(settings, dry_run(settings, options.retry_failed), options.json)
             return DONE
         _note_relative_output(settings)
-        summary = caption_corpus(settings)
+        summary = caption_corpus(settings, retry=options.retry_failed)
     except (
         OSError
     ) as error:  # the output, before Ray starts: a source's errors have their own class
@@ -94,6 +97,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="override one setting by its dotted path; may be repeated",
     )
+    parser.add_argument(
+        "--retry-failed",
+        nargs="?",
+        const=Retry(),
+        type=_retry,
+        metavar="CODE,CODE",
+        help="try failed clips again, and nothing else: all, or those with one of these codes",
+    )
     parser.add_argument("--dry-run", action="store_true", help="count what would be captioned")
     parser.add_argument("--print-config", action="store_true", help="print all settings and stop")
     parser.add_argument(
@@ -102,14 +113,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_dry_run(settings: JobSettings) -> None:
-    plan = dry_run(settings)
+def _retry(text: str) -> Retry:
+    codes = frozenset(filter(None, (code.strip() for code in text.split(","))))
+    if not codes:
+        raise argparse.ArgumentTypeError("expected error codes, such as missing_file,read_failed")
+    return Retry(codes)
+
+
+def _print_dry_run(settings: JobSettings, plan: DryRun, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"dry_run": True, "output": settings.output, **plan.to_json()}))
+        return
     if plan.unfinished:
         print(f"run {plan.unfinished} is unfinished and would be resumed first")
     counts = plan.counts
-    print(f"{counts.listed} clips in the source, {counts.held} already in {settings.output}")
+    print(f"{clips(counts.listed)} in the source, {counts.held} already in {settings.output}")
     again = f" ({counts.replacing} of them because their file or prompt changed)"
     print(f"{counts.planned} would be captioned{again if counts.replacing else ''}")
+    if plan.deleted.rows:
+        print(f"{clips(plan.deleted.rows)} in the dataset have lost their video: their rows stay")
 
 
 def _note_relative_output(settings: JobSettings) -> None:
@@ -139,6 +161,8 @@ def table(summary: RunSummary) -> str:
         ]
     if summary.already_held:
         rows.append(("already there", str(summary.already_held)))
+    if summary.deleted:
+        rows.append(("deleted videos", f"{summary.deleted} (their rows stay)"))
     place = absolute(summary.output) if is_local(summary.output) else summary.output
     rows.append(("dataset", f"{place}/captions"))
     if summary.failed:

@@ -4,29 +4,22 @@ The same command serves every case: an unfinished run is finished first, then wh
 is planned and captioned; where there is nothing, no Ray and no model starts.
 """
 
-import posixpath
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TextIO
-
-import pyarrow as pa
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TextIO
 
 from pipeline.backend import LVSPEC, Backend
 from pipeline.commits import Commits, settle
-from pipeline.config import JobSettings, as_tree
-from pipeline.dataset import Dataset, new_run_id
-from pipeline.errors import FingerprintError
-from pipeline.fingerprint import caption_settings, difference, fingerprint
+from pipeline.config import JobSettings
+from pipeline.dataset import Dataset
+from pipeline.fingerprint import caption_settings, fingerprint
+from pipeline.increments import Deleted, Retry, failed_codes
+from pipeline.planning import RunPlan, check_fingerprint, count_plan, write_plan
 from pipeline.progress import show_progress
 from pipeline.publish import mark_success, publish
-from pipeline.schema import CAPTIONS, ERRORS
-from pipeline.sources import read_source
-from pipeline.stages.plan import Held, PlanCounts, plan_clips
-from pipeline.summary import RunSummary, nothing_new, summarize
-
-HELD_COLUMNS = ["clip_id", "source_version", "prompt"]
+from pipeline.stages.plan import PlanCounts
+from pipeline.summary import RunSummary, clips, nothing_new, summarize
 
 
 @dataclass(frozen=True)
@@ -37,12 +30,22 @@ class DryRun:
 
     unfinished: str | None
     counts: PlanCounts
+    deleted: Deleted
+
+    def to_json(self) -> dict[str, Any]:
+        deleted = {"deleted": self.deleted.rows, "deleted_uris": list(self.deleted.uris)}
+        return {"unfinished_run": self.unfinished, **asdict(self.counts), **deleted}
 
 
 def caption_corpus(
-    settings: JobSettings, *, backend: Backend = LVSPEC, out: TextIO = sys.stderr
+    settings: JobSettings,
+    *,
+    retry: Retry | None = None,
+    backend: Backend = LVSPEC,
+    out: TextIO = sys.stderr,
 ) -> RunSummary:
-    """Caption what is new in the source and publish it. Messages and progress go to `out`.
+    """Caption what is new in the source, or what failed before and `retry` asks for, and publish
+    it. Messages and progress go to `out`.
 
     Raises SourceError, FingerprintError, BackendError (nothing was started), ReconciliationError.
     """
@@ -53,23 +56,48 @@ def caption_corpus(
         _finish(dataset, run_id, settings, backend, print_, resumed=True)
         for run_id in dataset.unfinished_runs()
     ]
-    started = time.monotonic()
-    run_id, counts = plan(
-        dataset, settings, check=lambda: backend.frame_spec(settings.models, settings.frames)
-    )
-    seconds = {"plan": round(time.monotonic() - started, 3)}
-    if run_id is not None:
-        print_(
-            f"plan: {counts.planned} clips to caption, {counts.held} already there (run {run_id})"
-        )
-        summary = _finish(dataset, run_id, settings, backend, print_, resumed=False)
+
+    def check_models() -> None:
+        backend.frame_spec(settings.models, settings.frames)
+
+    plan = write_plan(dataset, settings, retry, check_models)
+    _say_plan(print_, dataset, settings, plan, retry)
+    if plan.run_id is not None:
+        summary = _finish(dataset, plan.run_id, settings, backend, print_, resumed=False)
     elif resumed:
-        return resumed[-1]
+        gone = plan.deleted
+        summary = replace(resumed.pop(), deleted=gone.rows, deleted_uris=list(gone.uris))
     else:
-        print_(f"nothing new: the dataset holds all {counts.held} clips of the source")
         own = fingerprint(caption_settings(settings))
-        return nothing_new(settings.output, own, counts.held, seconds)
+        seconds = {"plan": plan.plan_s}
+        summary = nothing_new(settings.output, own, plan.counts.held, seconds, plan.deleted)
     return replace(summary, resumed_runs=[earlier.to_json() for earlier in resumed])
+
+
+def _say_plan(
+    print_: "Printer", dataset: Dataset, settings: JobSettings, plan: RunPlan, retry: Retry | None
+) -> None:
+    counts = plan.counts
+    if plan.run_id is not None and retry is not None:
+        print_(f"plan: {clips(counts.planned, 'failed')} to try again (run {plan.run_id})")
+    elif plan.run_id is not None:
+        print_(
+            f"plan: {clips(counts.planned)} to caption, {counts.held} already there "
+            f"(run {plan.run_id})"
+        )
+    elif retry is not None:
+        codes = ", ".join(f"{count} {code}" for code, count in failed_codes(dataset).items())
+        print_(
+            "nothing to try again: no such failed clip is in the source "
+            f"(failed in the dataset: {codes or 'none'})"
+        )
+    else:
+        print_(f"nothing new: the dataset holds all {clips(counts.held)} of the source")
+    if plan.deleted.rows:
+        print_(
+            f"deleted: {clips(plan.deleted.rows)} of the dataset stay although their videos are "
+            f"gone from the source; {settings.output}/deleted.parquet lists them"
+        )
 
 
 class Printer:
@@ -82,91 +110,13 @@ class Printer:
         print(line, file=self.out, flush=True)
 
 
-def dry_run(settings: JobSettings) -> DryRun:
+def dry_run(settings: JobSettings, retry: Retry | None = None) -> DryRun:
     """Count what `caption_corpus` would do, writing nothing."""
     dataset = Dataset.open(settings.output, settings.storage)
     check_fingerprint(dataset, settings)
     unfinished = dataset.unfinished_runs()
-    source = read_source(settings.source, settings.storage)
-    counts = plan_clips(source, held_clips(dataset), write=lambda table: None)
-    return DryRun(unfinished[0] if unfinished else None, counts)
-
-
-def check_fingerprint(dataset: Dataset, settings: JobSettings) -> None:
-    """Refuse to mix captions of other settings into a dataset, naming what differs."""
-    stored = dataset.read_json(dataset.path("dataset.json"))
-    if stored is None:
-        return
-    lines = difference(stored["caption_settings"], caption_settings(settings))
-    if lines:
-        raise FingerprintError(
-            f"{settings.output} holds captions of other settings, and a dataset holds one kind:\n  "
-            + "\n  ".join(lines)
-            + "\nGo back to those settings, set another `output`, or delete this one."
-        )
-
-
-def held_clips(dataset: Dataset) -> Held:
-    """What published runs hold, failures included: they are not tried again unless their file
-    changes.
-    """
-    held = Held()
-    for run_id in dataset.published_runs():
-        for folder, schema in (
-            (dataset.captions(run_id), CAPTIONS),
-            (dataset.errors(run_id), ERRORS),
-        ):
-            scan = dataset.scan(dataset.parquet_files(folder), schema)
-            for batch in scan.to_batches(columns=HELD_COLUMNS):
-                for clip, version, prompt in zip(
-                    *(c.to_pylist() for c in batch.columns), strict=True
-                ):
-                    held.add(clip, version, prompt)
-    return held
-
-
-def plan(
-    dataset: Dataset, settings: JobSettings, check: Callable[[], object] = lambda: None
-) -> tuple[str | None, PlanCounts]:
-    """Write the manifest of a new run. The run exists once its run.json does; None if nothing is
-    new. `check` is called before that, where there is something to do: it raises for models that
-    cannot run, so that a wrong name leaves no trace in the output.
-    """
-    started = time.monotonic()
-    run_id = new_run_id()
-    folder = dataset.run(run_id, "manifest")
-    files = 0
-
-    def write(table: pa.Table) -> None:
-        nonlocal files
-        dataset.write_parquet(posixpath.join(folder, f"part-{files:05d}.parquet"), table)
-        files += 1
-
-    try:
-        source = read_source(settings.source, settings.storage)
-        counts = plan_clips(source, held_clips(dataset), write)
-        if counts.planned:
-            check()
-    except BaseException:
-        dataset.remove_folder(dataset.run(run_id))  # no run.json yet, so nobody knows it
-        raise
-    if not counts.planned:
-        return None, counts
-    covered = caption_settings(settings)
-    described = {"fingerprint": fingerprint(covered), "caption_settings": covered}
-    if not dataset.exists(dataset.path("dataset.json")):
-        dataset.write_json(dataset.path("dataset.json"), described)
-    run = {
-        "run_id": run_id,
-        "planned": counts.planned,
-        "held": counts.held,
-        "replacing": counts.replacing,
-        "plan_s": round(time.monotonic() - started, 3),
-        "settings": as_tree(settings),
-        **described,
-    }
-    dataset.write_json(dataset.run(run_id, "run.json"), run)
-    return run_id, counts
+    plan = count_plan(dataset, settings, retry)
+    return DryRun(unfinished[0] if unfinished else None, plan.counts, plan.deleted)
 
 
 def _finish(
@@ -185,7 +135,7 @@ def _finish(
     settle(dataset, run_id)
     done = commits.count()
     if resumed:
-        print_(f"resume: run {run_id} has {done} of {run['planned']} clips")
+        print_(f"resume: run {run_id} has {done} of {clips(run['planned'])}")
     started = time.monotonic()
     if done < run["planned"]:
         print_(f"caption: starting Ray and {settings.models.target}")
@@ -211,6 +161,7 @@ def _finish(
         captioned=run["planned"] - done,
         replaced=published.replaced,
         already_held=run["held"],
+        deleted=Deleted(run["deleted"]["rows"], tuple(run["deleted"]["uris"])),
     )
     dataset.write_json(dataset.run(run_id, "summary.json"), summary.to_json())
     mark_success(dataset, run_id)

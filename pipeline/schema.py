@@ -138,6 +138,7 @@ MANIFEST = _schema(SOURCE_COLUMNS)
 ROWS = _schema(SOURCE_COLUMNS + STATUS_COLUMNS + ERROR_COLUMNS + VIDEO_COLUMNS + CAPTION_COLUMNS)
 CAPTIONS = _schema(SOURCE_COLUMNS + STATUS_COLUMNS + VIDEO_COLUMNS + CAPTION_COLUMNS)
 ERRORS = _schema(SOURCE_COLUMNS + STATUS_COLUMNS + ERROR_COLUMNS + VIDEO_COLUMNS)
+DELETED = _schema(SOURCE_COLUMNS + STATUS_COLUMNS)
 
 # Between decode and caption: a row with its frames. Raw bytes with a shape, because clips of one
 # block may differ in size and an error has none; reading them back is a view, not a copy (see

@@ -1,15 +1,17 @@
 """The summary of a run: counts, rates and times, computed from the published rows."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 
 from pipeline.dataset import Dataset
+from pipeline.increments import Deleted
 from pipeline.schema import CAPTIONS, ERRORS
 
 pc: Any = pyarrow.compute  # its functions are made at import, so type checkers see none
+NONE = Deleted()
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class RunSummary:
     seconds_by_stage: `plan`, `caption` and `publish` are wall clock of this attempt; `read`,
     `prefill` and `decode` are sums over clips, which run in parallel.
     mean_accepted_length: tau over all rounds of the run. speedup: sum of plain_s over sum of
-    decode_s.
+    decode_s. deleted: rows of the dataset whose videos the source no longer has, and the first of
+    those videos (deleted.parquet lists all).
     """
 
     run_id: str | None
@@ -38,6 +41,8 @@ class RunSummary:
     seconds_by_stage: dict[str, float]
     replaced: int = 0
     already_held: int = 0
+    deleted: int = 0
+    deleted_uris: list[str] = field(default_factory=list[str])
     resumed_runs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
@@ -48,23 +53,19 @@ class RunSummary:
         return asdict(self)
 
 
-def nothing_new(output: str, fingerprint: str, held: int, seconds: dict[str, float]) -> RunSummary:
+def clips(count: int, kind: str = "") -> str:
+    """`1 clip`, `2 failed clips`."""
+    return f"{count} {kind} clip".replace("  ", " ") + ("" if count == 1 else "s")
+
+
+def nothing_new(
+    output: str, fingerprint: str, held: int, seconds: dict[str, float], deleted: Deleted = NONE
+) -> RunSummary:
     """The summary of a job that had nothing to do."""
-    return RunSummary(
-        None,
-        output,
-        fingerprint,
-        0,
-        0,
-        0,
-        {},
-        0,
-        None,
-        None,
-        None,
-        None,
-        seconds,
-        already_held=held,
+    rates = (None, None, None, None)
+    summary = RunSummary(None, output, fingerprint, 0, 0, 0, {}, 0, *rates, seconds)
+    return replace(
+        summary, already_held=held, deleted=deleted.rows, deleted_uris=list(deleted.uris)
     )
 
 
@@ -78,6 +79,7 @@ def summarize(
     captioned: int,
     replaced: int,
     already_held: int,
+    deleted: Deleted,
 ) -> RunSummary:
     """`captioned`: clips that this attempt captioned, for its rate.
 
@@ -111,6 +113,8 @@ def summarize(
         },
         replaced=replaced,
         already_held=already_held,
+        deleted=deleted.rows,
+        deleted_uris=list(deleted.uris),
     )
 
 

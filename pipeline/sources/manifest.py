@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,7 +18,13 @@ import pyarrow.parquet as pq
 
 from pipeline.config import StorageOptions
 from pipeline.errors import SourceError
-from pipeline.sources.video_ref import VideoRef, size_of, source_version
+from pipeline.sources.video_ref import (
+    MISSING_VERSION,
+    UNKNOWN_VERSION,
+    VideoRef,
+    size_of,
+    source_version,
+)
 from pipeline.storage import absolute, open_filesystem
 
 CHUNK = 1024  # rows whose files are looked up together
@@ -35,30 +42,22 @@ def list_manifest(uri: str, storage: StorageOptions) -> Iterator[VideoRef]:
     with ThreadPoolExecutor(LOOKUP_THREADS) as pool:
         while chunk := list(islice(rows, CHUNK)):
             uris = sorted({ref.uri for ref in chunk})
-            infos = dict(zip(uris, pool.map(lambda u: _info(u, storage), uris), strict=True))
+            states = dict(zip(uris, pool.map(lambda u: _state(u, storage), uris), strict=True))
             for ref in chunk:
-                info = infos[ref.uri]
-                yield VideoRef(
-                    ref.uri,
-                    ref.video_id,
-                    ref.start_s,
-                    ref.end_s,
-                    ref.prompt,
-                    size_bytes=size_of(info),
-                    source_version=source_version(info),
-                )
+                size, version = states[ref.uri]
+                yield replace(ref, size_bytes=size, source_version=version)
 
 
-def _info(uri: str, storage: StorageOptions) -> Mapping[str, Any] | None:
-    """What storage says about one file; None when it is missing or cannot be looked at (decoding
-    will say why).
-    """
+def _state(uri: str, storage: StorageOptions) -> tuple[int | None, str]:
+    """Size and version of one file, as far as its storage says."""
     try:
         fs, path = open_filesystem(uri, storage)
         info: Mapping[str, Any] = fs.info(path)
+    except FileNotFoundError:
+        return None, MISSING_VERSION
     except Exception:  # any client's error, of this one row: decoding meets it again and names it
-        return None
-    return info
+        return None, UNKNOWN_VERSION
+    return size_of(info), source_version(info)
 
 
 def _rows(uri: str, storage: StorageOptions) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -123,6 +122,7 @@ def _parse(row: Mapping[str, Any], place: str, folder: str) -> VideoRef:
         start_s=_seconds(row, "start_s", place),
         end_s=_seconds(row, "end_s", place),
         prompt=str(row["prompt"]) if row.get("prompt") else None,
+        place=place,
     )
 
 

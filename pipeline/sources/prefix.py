@@ -1,7 +1,7 @@
 """A folder or object prefix, and globs, on any fsspec protocol."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fsspec.utils import glob_translate  # pyright: ignore
@@ -22,8 +22,7 @@ def list_prefix(prefix: str, globs: Sequence[str], storage: StorageOptions) -> I
     except (ValueError, ImportError, TypeError) as error:  # no such protocol, or no client for it
         raise SourceError(f"source.prefix: {prefix}: {error}") from error
     root = root.rstrip("/")
-    pattern = "|".join(f"(?:{glob_translate(glob)})" for glob in globs)
-    wanted = re.compile(pattern, re.IGNORECASE)  # cameras write .MP4
+    wanted = _pattern(globs)
     found_folder, seen, matched = False, 0, 0
     for folder, _, files in _walk(fs, root, prefix):
         found_folder = True
@@ -35,9 +34,7 @@ def list_prefix(prefix: str, globs: Sequence[str], storage: StorageOptions) -> I
                 matched += 1
                 info = files[name]
                 yield VideoRef(
-                    uri=absolute(path)
-                    if is_local(prefix)
-                    else f"{protocol_of(prefix)}://{path.lstrip('/')}",
+                    uri=_uri(prefix, path),
                     video_id=relative,
                     size_bytes=size_of(info),
                     source_version=source_version(info),
@@ -49,6 +46,25 @@ def list_prefix(prefix: str, globs: Sequence[str], storage: StorageOptions) -> I
             f"source.prefix: none of the {seen} files below {prefix} matches source.glob "
             f"({', '.join(globs)})"
         )
+
+
+def covered_by_prefix(
+    prefix: str, globs: Sequence[str], storage: StorageOptions
+) -> Callable[[str], bool]:
+    """Whether a URI is one that `list_prefix` yields when the file is there."""
+    _, root = open_filesystem(prefix, storage)
+    below, wanted = _uri(prefix, root).rstrip("/") + "/", _pattern(globs)
+    return lambda uri: uri.startswith(below) and bool(wanted.fullmatch(uri[len(below) :]))
+
+
+def _pattern(globs: Sequence[str]) -> re.Pattern[str]:
+    pattern = "|".join(f"(?:{glob_translate(glob)})" for glob in globs)
+    return re.compile(pattern, re.IGNORECASE)  # cameras write .MP4
+
+
+def _uri(prefix: str, path: str) -> str:
+    """One spelling of a path that the filesystem of `prefix` names."""
+    return absolute(path) if is_local(prefix) else f"{protocol_of(prefix)}://{path.lstrip('/')}"
 
 
 def _walk(fs: Any, root: str, prefix: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 MISSING_VERSION = "missing"
+UNKNOWN_VERSION = "unknown"  # storage did not answer
+UNSEEN_VERSIONS = (MISSING_VERSION, UNKNOWN_VERSION)
 
 
 @dataclass(frozen=True)
 class VideoRef:
     """One clip: a span of one video. `start_s`/`end_s` are seconds from the start of the file, None
-    = its ends.
+    = its ends. `place` is where the source names it (`clips.csv:7`), for messages.
     """
 
     uri: str
@@ -22,6 +24,7 @@ class VideoRef:
     prompt: str | None = None
     size_bytes: int | None = None
     source_version: str = MISSING_VERSION
+    place: str | None = None
 
 
 def source_version(info: Mapping[str, Any] | None) -> str:

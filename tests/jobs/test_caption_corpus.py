@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs import caption_corpus
+from pipeline.increments import Retry
 from pipeline.summary import RunSummary, nothing_new
 from tests.pipeline.videos import write_video
 
@@ -48,8 +49,37 @@ def test_a_missing_source_is_exit_2(config: Path, capsys: pytest.CaptureFixture[
 def test_a_dry_run_counts(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--config", config, "--dry-run")
     assert code == 0
-    assert out.startswith("1 clips in the source, 0 already in ")
+    assert out.startswith("1 clip in the source, 0 already in ")
     assert out.endswith("1 would be captioned\n")
+
+
+def test_a_dry_run_as_json(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--config", config, "--dry-run", "--json")
+    found = json.loads(out)
+    assert (found["dry_run"], found["listed"], found["planned"], found["held"]) == (True, 1, 1, 0)
+    assert (found["unfinished_run"], found["deleted"], found["deleted_uris"]) == (None, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], None),
+        (["--retry-failed"], Retry()),
+        (["--retry-failed=no_frames, read_failed"], Retry(frozenset({"no_frames", "read_failed"}))),
+    ],
+)
+def test_failed_clips_are_tried_again_as_asked(
+    config: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: Retry | None
+) -> None:
+    asked: list[Retry | None] = []
+
+    def note(settings: object, retry: Retry | None) -> RunSummary:
+        asked.append(retry)
+        return nothing_new("o", "f", 0, {})
+
+    monkeypatch.setattr(caption_corpus, "caption_corpus", note)
+    assert caption_corpus.main(["--config", str(config), *arguments]) == 0
+    assert asked == [expected]
 
 
 def test_the_printed_config_loads(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +108,7 @@ def test_too_many_errors_is_exit_3(
         failed_by_code={"empty_file": 1}, tokens=90, mean_accepted_length=3.0,
         draft_acceptance_rate=0.3, speedup=2.0, clips_per_s=1.0, seconds_by_stage={},
     )  # fmt: skip
-    monkeypatch.setattr(caption_corpus, "caption_corpus", lambda settings: summary)
+    monkeypatch.setattr(caption_corpus, "caption_corpus", lambda settings, retry: summary)
     code, out, err = run(capsys, "--config", config, "--json")
     assert code == 3
     assert "10.0% of the clips failed, run.max_error_share is 5.0%" in err

@@ -1,17 +1,20 @@
 """The job end to end on Ray with real files and the scripted captioner."""
 
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as pds
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.config import JobSettings, apply_assignments, parse_config
 from pipeline.corpus import caption_corpus, dry_run
 from pipeline.dataset import Dataset
 from pipeline.errors import BackendError, FingerprintError, SourceError, StoppedError
+from pipeline.increments import Retry
 from pipeline.summary import RunSummary
 from tests.pipeline.fakes import FAKE
 from tests.pipeline.videos import write_corpus, write_video
@@ -29,9 +32,9 @@ def settings(folder: Path, *assignments: str) -> JobSettings:
     return parse_config(apply_assignments(tree, assignments))
 
 
-def caption(config: JobSettings) -> tuple[RunSummary, str]:
+def caption(config: JobSettings, retry: Retry | None = None) -> tuple[RunSummary, str]:
     out = io.StringIO()
-    return caption_corpus(config, backend=FAKE, out=out), out.getvalue()
+    return caption_corpus(config, retry=retry, backend=FAKE, out=out), out.getvalue()
 
 
 def rows(folder: Path, kind: str) -> list[dict[str, Any]]:
@@ -105,18 +108,76 @@ def test_a_dry_run_counts_and_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_only_new_and_changed_files_are_captioned_the_next_night(tmp_path: Path) -> None:
-    videos = write_corpus(tmp_path / "videos", good=3)
-    caption(settings(tmp_path))
+def test_three_nights(tmp_path: Path) -> None:
+    """20 clips; then five new, one changed, one deleted; then nothing."""
+    videos = tmp_path / "videos"
+    for index in range(20):
+        write_video(videos / f"clip_{index:02d}.mp4", brightness=5 * index)
+    first, _ = caption(settings(tmp_path))
+    assert (first.manifest_rows, first.already_held, first.deleted) == (20, 0, 0)
+
+    for index in range(20, 25):
+        write_video(videos / f"clip_{index:02d}.mp4", brightness=5 * index)
     write_video(videos / "clip_01.mp4", brightness=200)
     os.utime(videos / "clip_01.mp4", (1, 1))  # whatever the clock's resolution
-    write_video(videos / "later.mp4", brightness=90)
-    summary, _ = caption(settings(tmp_path))
-    assert (summary.manifest_rows, summary.already_held, summary.replaced) == (2, 4, 1)
+    (videos / "clip_02.mp4").unlink()
+    second, said = caption(settings(tmp_path))
+    assert "plan: 6 clips to caption, 18 already there" in said
+    assert (second.manifest_rows, second.already_held, second.replaced) == (6, 18, 1)
+    assert (second.deleted, second.deleted_uris) == (1, [str(videos / "clip_02.mp4")])
+    assert "deleted: 1 clip of the dataset" in said
     found = {row["video_id"]: row["caption"] for row in rows(tmp_path, "captions")}
-    assert len(rows(tmp_path, "captions")) == 4
+    assert len(rows(tmp_path, "captions")) == len(found) == 25
     assert abs(int(found["clip_01.mp4"].rsplit(" ", 1)[1]) - 200) <= 3
-    assert caption(settings(tmp_path))[0].manifest_rows == 0
+    assert "clip_02.mp4" in found
+    listed = pq.read_table(tmp_path / "out" / "deleted.parquet").to_pylist()
+    assert [(row["video_id"], row["run_id"]) for row in listed] == [("clip_02.mp4", first.run_id)]
+
+    third, said = caption(settings(tmp_path, "caption.num_gpus=99"))  # could not run if it tried
+    assert (third.run_id, third.already_held, third.deleted) == (None, 24, 1)
+    assert "nothing new" in said
+
+
+def test_failed_clips_are_tried_again_when_asked(tmp_path: Path) -> None:
+    videos = write_corpus(tmp_path / "videos", good=2)
+    (tmp_path / "m.jsonl").write_text(
+        "".join(
+            json.dumps({"uri": f"videos/{name}"}) + "\n"
+            for name in ("clip_00.mp4", "clip_01.mp4", "empty.mp4", "junk.mp4", "gone.mp4")
+        )
+    )
+    config = settings(tmp_path, "source.prefix=null", f"source.manifest={tmp_path / 'm.jsonl'}")
+    assert caption(config)[0].failed == 3
+    assert caption(config)[0].manifest_rows == 0
+
+    one, said = caption(config, Retry(frozenset({"missing_file"})))
+    assert (one.manifest_rows, one.failed_by_code, one.replaced) == (1, {"missing_file": 1}, 1)
+    assert "1 failed clip to try again" in said
+    write_video(videos / "empty.mp4", brightness=70)
+    write_video(videos / "later.mp4", brightness=70)
+    everything, _ = caption(config, Retry())
+    assert (everything.manifest_rows, everything.succeeded) == (3, 1)
+    assert everything.failed_by_code == {"missing_file": 1, "not_a_video": 1}
+    assert sorted(row["video_id"] for row in rows(tmp_path, "captions")) == [
+        "videos/clip_00.mp4", "videos/clip_01.mp4", "videos/empty.mp4",
+    ]  # fmt: skip
+    assert len(rows(tmp_path, "errors")) == 2
+
+    none, said = caption(config, Retry(frozenset({"no_frames"})))
+    assert none.run_id is None
+    assert "failed in the dataset: 1 missing_file, 1 not_a_video" in said
+
+
+def test_what_another_source_brought_is_not_deleted(tmp_path: Path) -> None:
+    for name in ("videos/a.mp4", "other/b.mp4", "other/c.mp4"):
+        write_video(tmp_path / name, brightness=60)
+    caption(settings(tmp_path))
+    summary, _ = caption(settings(tmp_path, f"source.prefix={tmp_path / 'other'}"))
+    assert (summary.manifest_rows, summary.deleted) == (2, 0)
+    (tmp_path / "other/c.mp4").unlink()
+    only_b = settings(tmp_path, f"source.prefix={tmp_path / 'other'}", "source.glob=b.*")
+    assert dry_run(only_b).deleted.rows == 0
+    assert dry_run(settings(tmp_path, f"source.prefix={tmp_path / 'other'}")).deleted.rows == 1
 
 
 def test_a_manifest_with_spans_prompts_and_a_missing_file(tmp_path: Path) -> None:
