@@ -21,6 +21,7 @@ from lvspec.config import (
     Gate,
     Lvspec,
     ModelSettings,
+    Sampling,
     SettingError,
 )
 from lvspec.types import Generation, GenerationStats, LoadError, Refusal, Request
@@ -55,6 +56,7 @@ __all__ = [
     "Pair",
     "Refusal",
     "Request",
+    "Sampling",
     "SettingError",
     "caption",
     "check",

@@ -77,6 +77,30 @@ class FrameSettings:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How the target's choice is made from its probabilities. The default is greedy.
+
+    temperature: 0 is greedy; above, logits are divided by it.
+    top_k: only so many of the likeliest tokens; None is all of them.
+    top_p: only the smallest set of the likeliest tokens that holds this probability.
+    seed: the same seed gives the same caption, whatever the batch, the draft or its length.
+    """
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        ok = 0 <= self.temperature < float("inf")
+        _require(ok, "temperature", self.temperature, "0 (greedy) or above")
+        ok = self.top_k is None or self.top_k >= 1
+        _require(ok, "top_k", self.top_k, "at least 1, or null for off")
+        _require(0 < self.top_p <= 1, "top_p", self.top_p, "a probability above 0, up to 1 (off)")
+        _require(abs(self.seed) < 2**63, "seed", self.seed, "an integer of 64 bits")
+
+
+@dataclass(frozen=True)
 class Exact:
     """Strict verification: a drafted token stays only where it is the target's own choice.
 
@@ -194,40 +218,60 @@ POLICY_SETTINGS: dict[str, type[PolicySettings]] = {
 }
 
 
+DRAFTERS = ("model", "self", "lookup", "lookup+model", "none")
+
+
 @dataclass(frozen=True)
 class DecodeSettings:
     """How captions are decoded.
 
     policy: which drafted tokens stay: `Exact()`, `Lvspec(...)` or `Gate(...)`.
-    drafter: "model" drafts with the draft model; "none" is plain decoding.
+    sampling: how the target chooses; greedy by default. A request may bring its own.
+    drafter: who proposes tokens. "model" is the draft model; "self" the target itself with a pruned
+        video; "lookup" what followed the latest words before; "lookup+model" asks the draft model
+        where that finds nothing; "none" is plain decoding.
     draft_length: the paper's K, tokens drafted per round.
+    adaptive: choose the draft length per round, 0 to `draft_length`, by measured acceptance and
+        measured costs, so that no draft makes decoding slower than plain. What loose policies let
+        through depends on the blocks, so their captions then depend on how fast the machine is.
     pruning, keep: which visual tokens the draft keeps: "uniform" keeps the share `keep` of them,
         evenly spaced (0.1 in the paper); "none" keeps all.
     slots: rows decoded together.
+    prefill_chunk: prompt tokens per pass of prefill, to bound its memory; None is all at once.
     max_new_tokens: longest caption; a request may ask for less or more.
     max_context: tokens of prompt and caption that a slot may hold; None is the models' own limit.
+    cache_gib: memory for keys, values and visual states of all slots, taken at the start; it bounds
+        the context of a slot. None grows with what comes.
     prompt: what is asked of the target when a request brings no prompt of its own.
     """
 
     policy: PolicySettings = field(default_factory=Lvspec)
-    drafter: Literal["model", "none"] = "model"
+    sampling: Sampling = field(default_factory=Sampling)
+    drafter: Literal["model", "self", "lookup", "lookup+model", "none"] = "model"
     draft_length: int = 10
+    adaptive: bool = False
     pruning: Literal["uniform", "none"] = "uniform"
     keep: float = 0.1
     slots: int = 4
+    prefill_chunk: int | None = None
     max_new_tokens: int = 128
     max_context: int | None = None
+    cache_gib: float | None = None
     prompt: str = "Describe this video."
 
     def __post_init__(self) -> None:
         ok = isinstance(self.policy, PolicySettings)
         _require(ok, "policy", self.policy, "settings of " + ", ".join(POLICY_SETTINGS))
-        _require(self.drafter in ("model", "none"), "drafter", self.drafter, "model or none")
+        _require(self.drafter in DRAFTERS, "drafter", self.drafter, "one of " + ", ".join(DRAFTERS))
         _require(1 <= self.draft_length <= 64, "draft_length", self.draft_length, "1 to 64")
         _require(self.pruning in ("uniform", "none"), "pruning", self.pruning, "uniform or none")
         _require(0 < self.keep <= 1, "keep", self.keep, "above 0, up to 1")
         _require(1 <= self.slots <= 1024, "slots", self.slots, "1 to 1024")
         _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
+        ok = self.prefill_chunk is None or self.prefill_chunk >= 1
+        _require(ok, "prefill_chunk", self.prefill_chunk, "at least 1 token, or null for all")
+        ok = self.cache_gib is None or self.cache_gib > 0
+        _require(ok, "cache_gib", self.cache_gib, "above 0, or null to grow as needed")
         ok = self.max_context is None or self.max_context >= 2
         _require(ok, "max_context", self.max_context, "at least 2, or null for the models' limit")
         _require(bool(self.prompt.strip()), "prompt", self.prompt, "a text that is not empty")

@@ -11,14 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lvspec.config import DecodeSettings, Exact, Lvspec
+from lvspec import controller
+from lvspec.config import DecodeSettings, Exact, Lvspec, SettingError
 from lvspec.costs import StepCosts
-from lvspec.drafters import make_drafter
+from lvspec.drafters import Arrival, Round, make_drafter
 from lvspec.models.base import Prepared
 from lvspec.pair import Pair
 from lvspec.policies import POLICIES, Evidence
 from lvspec.processors import LogitsRules
 from lvspec.relevance import VisualMemory
+from lvspec.sampling import Sampler
 from lvspec.slots import SlotModel
 from lvspec.table import Ints, Table, emit
 from lvspec.types import REASONS, Generation, GenerationStats, Refusal, Request
@@ -42,19 +44,47 @@ class Engine:
         self.settings = settings = settings or DecodeSettings()
         self.pair = pair
         self._target = SlotModel(pair.target, settings.slots)
-        self._drafter = make_drafter(settings, pair.draft, pair.target)
+        self._drafter = make_drafter(settings, pair)
+        self._longest = 0 if settings.drafter == "none" else settings.draft_length
+        self._drafting = controller.start(self._longest)
+        self._adaptive = settings.adaptive and self._longest > 0
         # with nothing drafted there is nothing to be loose about
-        self._policy = settings.policy if self._drafter.draft_length else Exact()
+        self._policy = settings.policy if self._longest else Exact()
         self._decide = POLICIES[type(self._policy)]
         self._visual = VisualMemory(settings.slots)
         self._rules = LogitsRules(pair.target, settings.slots)
+        self._sampler = Sampler(settings.slots, pair.target.device)
         self._costs = StepCosts()
         self._table = Table(settings.slots)
         self._admitted: list[_Admitted | None] = [None] * settings.slots
         self._active = 0  # the slots 0..active-1 hold running captions
         self._special = pair.special_mask()
         self._eos: Ints = np.array(pair.eos_token_ids, np.int64)
-        self._max_context = settings.max_context or pair.max_context
+        self._max_context = min(settings.max_context or pair.max_context, self._reserve())
+
+    @torch.inference_mode()
+    def _reserve(self) -> int:
+        """Take the stated memory; the tokens per slot that it holds."""
+        settings, target = self.settings, self.pair.target
+        if settings.cache_gib is None:
+            return self.pair.max_context
+        width = target.embed(torch.zeros(1, dtype=torch.int64, device=target.device))
+        per_token = target.cache_bytes + self._drafter.cache_bytes
+        per_token += width.nbytes if self._policy.needs_relevance else 0
+        fits = int(settings.cache_gib * 2**30 / settings.slots / per_token)
+        if fits < settings.max_new_tokens + 2:
+            allowed = (
+                f"room for captions of max_new_tokens ({settings.max_new_tokens}) and their "
+                f"prompts in {settings.slots} slots at {per_token} bytes a token; this holds "
+                f"{fits} tokens a slot: raise it, or lower slots"
+            )
+            raise SettingError("cache_gib", settings.cache_gib, allowed)
+        size = min(fits, settings.max_context or self.pair.max_context)
+        self._target.reserve(size)
+        self._drafter.reserve(size)
+        if self._policy.needs_relevance:
+            self._visual.reserve(size, width)
+        return size
 
     def run(
         self, requests: Iterable[Request], *, reasons: bool = False
@@ -83,7 +113,6 @@ class Engine:
         prompt_text = request.prompt or self.settings.prompt
         try:
             prepared = pair.target.prepare(request.frames, request.times_s, prompt_text)
-            for_draft = self._prepare_draft(prepared, request, prompt_text)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             return Refusal(request.id, "bad_request", f"the model does not take it: {error}")
         limit = request.max_new_tokens or self.settings.max_new_tokens
@@ -93,18 +122,22 @@ class Engine:
                 request.id,
                 "too_long",
                 f"prompt of {size} tokens and caption of up to {limit} exceed the context of "
-                f"{self._max_context}: lower frames.count, frames.max_pixels or max_new_tokens",
+                f"{self._max_context} tokens: lower frames.count, frames.max_pixels or "
+                "max_new_tokens" + (", or raise cache_gib" if self.settings.cache_gib else ""),
             )
         prompt = pair.target.encode(prepared)
-        hidden = self._target.prefill(slot, prompt)
+        hidden = self._target.prefill(slot, prompt, self.settings.prefill_chunk)
         self._rules.admit(slot, prepared.input_ids, limit)
+        self._sampler.admit(slot, request.sampling or self.settings.sampling)
         if self._policy.needs_relevance:
             self._visual.admit(slot, hidden[prompt.is_video])
-        kept = self._drafter.admit(slot, for_draft)
+        for_draft = lambda: self._prepare_draft(prepared, request, prompt_text)  # noqa: E731
+        kept = self._drafter.admit(slot, Arrival(prepared, prompt, for_draft))
         logits = pair.target.logits(hidden[None, -1:])
         nothing = prepared.input_ids.new_empty(1, 0)
         logits = self._rules.apply(slot, logits, [np.empty(0, np.int64)], nothing)
-        first, last = torch.stack([logits[0, 0].argmax(), prepared.input_ids[-1]]).tolist()
+        chosen = self._sampler.choose(logits, nothing.new_zeros(1, 1), slot)[0, 0]
+        first, last = torch.stack([chosen, prepared.input_ids[-1]]).tolist()
         self._table.admit(slot, last, first, limit)
         seconds = time.perf_counter() - began
         video = int(prompt.is_video.sum())
@@ -130,32 +163,46 @@ class Engine:
     @torch.inference_mode()
     def _round(self) -> np.ndarray:
         """Draft, verify, decide, commit for all active slots; which of them are finished."""
-        rows, target = self._active, self._target
-        tail = torch.from_numpy(self._table.tail(rows)).to(self.pair.target.device)
+        rows, target, table = self._active, self._target, self._table
+        generated = table.generated[:rows]
+        known = np.concatenate([table.tail(rows), generated[:, None]], axis=1)
+        on_device = torch.from_numpy(known).to(self.pair.target.device)
+        tail, place = on_device[:, :2], on_device[:, 2:]  # [B, 2], [B, 1]
         self._measure_plain_step(rows, tail)
         began = time.perf_counter()
         lengths = target.lengths[:rows].copy()
-        drafted = self._drafter.propose(rows, tail, self._table.generated[:rows])  # [B, K]
+        drafted = self._draft(rows, tail, place)  # [B, K]
         hidden = target.extend(rows, torch.cat([tail[:, 1:], drafted], dim=1))  # [B, K + 1, D]
-        verdict = self._decide(self._evidence(rows, hidden, drafted), self._policy)
-        packed = torch.cat(
-            [
-                drafted,
-                verdict.reasons,
-                verdict.next_token[:, None],
-                verdict.accepted[:, None],
-            ],
-            dim=1,
-        )
-        host = packed.cpu().numpy()  # the round's one wait for the device
+        verdict = self._decide(self._evidence(rows, hidden, drafted, place), self._policy)
+        packed = [drafted, verdict.reasons, verdict.next_token[:, None], verdict.accepted[:, None]]
+        host = torch.cat(packed, dim=1).cpu().numpy()  # the round's one wait for the device
         size = drafted.shape[1]
-        room = self._table.limit[:rows] - self._table.generated[:rows]
+        room = table.limit[:rows] - generated
         block = emit(host[:, :size], host[:, -2], host[:, -1], host[:, size:-2], self._eos, room)
         target.lengths[:rows] = lengths + block.counts
-        return self._table.commit(block, size, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        if self._adaptive:
+            self._drafting = controller.learn(self._drafting, host[:, -1], size)
+        self._costs.add(rows, size, seconds)
+        return table.commit(block, size, seconds)
 
-    def _evidence(self, rows: int, hidden: Tensor, drafted: Tensor) -> Evidence:
-        """What the policy may see of a verify pass: hidden [B, K + 1, D], drafted [B, K]."""
+    def _draft(self, rows: int, tail: Tensor, place: Tensor) -> Tensor:
+        """What the drafter proposes for this round, int64 [B, K]; K may be 0."""
+        length = self._longest
+        if self._adaptive:
+            self._drafting = controller.choose(self._drafting, self._costs.round_s(rows, length))
+            length = self._drafting.length
+        if not length:
+            return tail.new_empty(rows, 0)
+        generated, rounds = self._table.generated[:rows], self._table.rounds[:rows]
+        choose = lambda logits, i: self._sampler.choose(logits, place + i)  # noqa: E731
+        so_far = Round(rows, length, tail, generated, rounds, self._table.said, choose)
+        return self._drafter.propose(so_far)
+
+    def _evidence(self, rows: int, hidden: Tensor, drafted: Tensor, place: Tensor) -> Evidence:
+        """What the policy may see of a verify pass: hidden [B, K + 1, D], drafted [B, K]. place:
+        [B, 1], where in the caption the block begins.
+        """
         logits = self.pair.target.logits(hidden)
         if self._rules.active:
             said = [self._table.said(slot) for slot in range(rows)]
@@ -163,17 +210,19 @@ class Engine:
         relevance = None
         if isinstance(self._policy, Lvspec):
             relevance = self._visual.score(hidden[:, :-1], self._policy.relevance_top)
-        return Evidence(drafted, logits, logits.argmax(-1), relevance, self._special)
+        places = place + torch.arange(logits.shape[1], device=place.device)
+        chosen = self._sampler.choose(logits, places)
+        return Evidence(drafted, logits, chosen, relevance, self._special)
 
     def _measure_plain_step(self, rows: int, tail: Tensor) -> None:
         """Now and then, time one plain step of the target in place, and take it back."""
-        if not self._drafter.draft_length or not self._costs.due(rows):
+        if not self._longest or not self._costs.due(rows):
             return
         began = time.perf_counter()
         hidden = self._target.extend(rows, tail[:, 1:])
         self.pair.target.logits(hidden).argmax(-1).cpu()
         self._target.lengths[:rows] -= 1
-        self._costs.add(rows, time.perf_counter() - began)
+        self._costs.add(rows, 0, time.perf_counter() - began)
 
     @torch.inference_mode()
     def _release(self, slot: int, reasons: bool) -> Generation:
@@ -181,7 +230,8 @@ class Engine:
         generation = self._generation(slot, reasons)
         self._active -= 1
         if slot != self._active:
-            for store in (self._target, self._drafter, self._visual, self._rules, self._table):
+            stores = (self._target, self._drafter, self._visual, self._rules, self._sampler)
+            for store in (*stores, self._table):
                 store.move(self._active, slot)
             self._admitted[slot] = self._admitted[self._active]
         self._admitted[self._active] = None
@@ -218,7 +268,7 @@ class Engine:
 
     def _plain_s(self, slot: int, decode_s: float) -> float:
         """What plain decoding would have taken for a slot's tokens, 0 while unmeasured."""
-        if not self._drafter.draft_length:
+        if not self._longest:
             return decode_s
         emitted = self._table.emitted_at[slot]
         costs = [(int(n), self._costs.plain_step_s(int(n))) for n in emitted.nonzero()[0]]

@@ -10,6 +10,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from lvspec.models.base import Prepared, Prompt, VideoModel
+
 
 def uniform(num_video_tokens: int, keep: float) -> Tensor:
     """Evenly spaced indices, ascending: the share `keep` of the tokens, at least one.
@@ -28,3 +30,19 @@ def none(num_video_tokens: int, keep: float) -> Tensor:
 
 
 PRUNERS: dict[str, Callable[[int, float], Tensor]] = {"uniform": uniform, "none": none}
+
+
+class Pruner:
+    """A way of pruning, applied to prompts."""
+
+    def __init__(self, name: str, keep: float) -> None:
+        self._indices = PRUNERS[name]
+        self._keep = keep
+
+    def encode(self, model: VideoModel, prepared: Prepared) -> Prompt:
+        """The pruned prompt as `model` sees it."""
+        return self.prune(model.encode(prepared))
+
+    def prune(self, prompt: Prompt) -> Prompt:
+        """A prompt without the tokens that are not kept."""
+        return prompt.keep_video(self._indices(int(prompt.is_video.sum()), self._keep))

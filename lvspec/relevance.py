@@ -34,15 +34,19 @@ class VisualMemory:
         self._states: Tensor | None = None  # [slots, N, D]
         self._counts = torch.zeros(slots, dtype=torch.int64)
 
-    def admit(self, slot: int, hidden: Tensor) -> None:
-        """Keep the target's last hidden states at the video positions, [N, D], for a slot."""
-        count, width = hidden.shape
+    def reserve(self, count: int, like: Tensor) -> None:
+        """Make room for `count` states per slot of the width, type and device of `like` [.., D]."""
         old = self._states
         if old is None or old.shape[1] < count:
-            self._states = hidden.new_zeros(len(self._counts), count, width)
-            self._counts = self._counts.to(hidden.device)
+            self._states = like.new_zeros(len(self._counts), count, like.shape[-1])
+            self._counts = self._counts.to(like.device)
             if old is not None:
                 self._states[:, : old.shape[1]] = old
+
+    def admit(self, slot: int, hidden: Tensor) -> None:
+        """Keep the target's last hidden states at the video positions, [N, D], for a slot."""
+        count = hidden.shape[0]
+        self.reserve(count, hidden)
         assert self._states is not None
         self._states[slot, :count] = visual_states(hidden)
         self._counts[slot] = count

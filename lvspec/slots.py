@@ -22,17 +22,38 @@ class SlotModel:
         # text position minus cache length; not 0 under M-RoPE and for pruned prompts
         self._ahead = torch.zeros(slots, dtype=torch.int64, device=model.device)
 
-    def prefill(self, slot: int, prompt: Prompt) -> Tensor:
-        """Write a prompt into a slot from its start; last hidden states [P, D]."""
+    def reserve(self, length: int) -> None:
+        """Take the memory for `length` tokens in every slot now; what does not fit fails here."""
+        self.cache.reserve(length)
+        nothing = torch.zeros(1, 1, dtype=torch.int64, device=self.model.device)
+        self.lengths[0] = 0
+        self.extend(1, nothing)  # the cache learns the layers' devices and shapes from a pass
+
+    def prefill(self, slot: int, prompt: Prompt, chunk: int | None = None) -> Tensor:
+        """Write a prompt into a slot from its start, `chunk` tokens per pass; last hidden states
+        [P, D].
+        """
         size = prompt.embeds.shape[0]
-        self.cache.begin(slot, np.zeros(1, np.int64), size)
-        extras = self.model.extras(prompt)
-        hidden = self.model.decode(
-            prompt.embeds[None], prompt.positions[:, None], self.cache, **extras
-        )
+        hidden: list[Tensor] = []
+        for first in range(0, size, chunk or size):
+            part = prompt.part(slice(first, first + (chunk or size)))
+            self.cache.begin(slot, np.array([first]), part.embeds.shape[0])
+            extras = self.model.extras(part)
+            embeds, positions = part.embeds[None], part.positions[:, None]
+            hidden.append(self.model.decode(embeds, positions, self.cache, **extras)[0])
         self.lengths[slot] = size
         self._ahead[slot] = prompt.next_position - size
-        return hidden[0]
+        return torch.cat(hidden) if len(hidden) > 1 else hidden[0]
+
+    def append(self, slot: int, tokens: Tensor) -> None:
+        """Read tokens int64 [n] into one slot, behind what it holds."""
+        start = self.lengths[slot]
+        self.cache.begin(slot, np.array([start]), len(tokens))
+        embeds = self.model.embed(tokens.to(self.model.device)[None])
+        places = self.cache.columns(embeds.device) + self._ahead[slot]  # [1, n]
+        axes = places.expand(self.model.position_axes, -1, -1)
+        self.model.decode(embeds, axes, self.cache)
+        self.lengths[slot] = start + len(tokens)
 
     def extend(self, rows: int, tokens: Tensor) -> Tensor:
         """Append tokens [B, q] to the slots 0..rows-1; last hidden states [B, q, D]."""

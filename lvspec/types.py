@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from lvspec.config import Sampling
+
 FinishReason = Literal["stop", "length"]
 Reason = Literal["exact", "loose", "shift", "target"]
 
@@ -28,7 +30,7 @@ class Request:
 
     frames: uint8 [T, H, W, 3], RGB, upright, already at the model's input size.
     times_s: float [T], seconds of each frame from the start of the clip, ascending.
-    prompt and max_new_tokens: None takes the engine's setting.
+    prompt, max_new_tokens, sampling: None takes the engine's setting.
     """
 
     id: str
@@ -36,6 +38,7 @@ class Request:
     times_s: npt.NDArray[np.float64]
     prompt: str | None = None
     max_new_tokens: int | None = None
+    sampling: Sampling | None = None
 
     def __post_init__(self) -> None:
         frames = self.frames

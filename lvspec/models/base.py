@@ -51,6 +51,15 @@ class Prompt:
     next_position: int
     deepstack: Tensor | None = None
 
+    def part(self, tokens: slice) -> "Prompt":
+        """Some tokens in a row, to be read after those before them."""
+        before = int(self.is_video[: tokens.start].sum())
+        is_video = self.is_video[tokens]
+        shown = slice(before, before + int(is_video.sum()))
+        deepstack = None if self.deepstack is None else self.deepstack[:, shown]
+        positions = self.positions[:, tokens]
+        return Prompt(self.embeds[tokens], positions, is_video, self.next_position, deepstack)
+
     def keep_video(self, kept: Tensor) -> "Prompt":
         """Only these of the video tokens (ascending indices among them), at their own positions."""
         mask = ~self.is_video
@@ -111,6 +120,14 @@ class VideoModel(ABC):
     @property
     def max_context(self) -> int:
         return self.text_config.max_position_embeddings
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes that one token's keys and values take."""
+        config = self.text_config
+        heads = config.num_key_value_heads or config.num_attention_heads
+        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return 2 * self.num_layers * heads * dim * self.embed.weight.element_size()  # pyright: ignore
 
     @property
     @abstractmethod
