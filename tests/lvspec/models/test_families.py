@@ -93,6 +93,29 @@ def test_rollback_then_extend_equals_never_having_drafted(target, prompts):
 
 
 @torch.inference_mode()
+@pytest.mark.parametrize("chunk", [1, 7, 16])
+def test_a_prompt_read_in_chunks_is_read_the_same(target, prompts, chunk):
+    whole, parts = SlotModel(target, 2), SlotModel(target, 2)
+    for slot, prompt in enumerate(prompts):
+        at_once = whole.prefill(slot, prompt)
+        torch.testing.assert_close(
+            parts.prefill(slot, prompt, chunk), at_once, rtol=1e-3, atol=1e-4
+        )
+    tokens = some_tokens(target, 3)
+    torch.testing.assert_close(
+        parts.extend(2, tokens), whole.extend(2, tokens), rtol=1e-3, atol=1e-4
+    )
+
+
+@torch.inference_mode()
+def test_cache_bytes_are_what_the_slots_hold(target, prompts):
+    slots = SlotModel(target, 2)
+    slots.prefill(0, prompts[0])
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in slots.cache.layers)
+    assert held == target.cache_bytes * slots.cache.capacity * 2
+
+
+@torch.inference_mode()
 def test_keeping_every_video_token_keeps_the_prompt(prompts):
     for prompt in prompts:
         kept = prompt.keep_video(torch.arange(int(prompt.is_video.sum())))
