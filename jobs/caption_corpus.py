@@ -43,6 +43,7 @@ exit codes:
   2  bad config, source or models; nothing was started
   3  published, but more clips failed than run.max_error_share allows
   4  rows and plan do not match; nothing was published
+  5  another driver works on this output; nothing was started
 """
 
 

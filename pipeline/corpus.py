@@ -15,6 +15,7 @@ from pipeline.config import JobSettings
 from pipeline.dataset import Dataset
 from pipeline.fingerprint import caption_settings, fingerprint
 from pipeline.increments import Deleted, Retry, failed_codes
+from pipeline.lock import DriverLock, hold
 from pipeline.planning import RunPlan, check_fingerprint, count_plan, write_plan
 from pipeline.progress import show_progress
 from pipeline.publish import mark_success, publish
@@ -47,23 +48,37 @@ def caption_corpus(
     """Caption what is new in the source, or what failed before and `retry` asks for, and publish
     it. Messages and progress go to `out`.
 
-    Raises SourceError, FingerprintError, BackendError (nothing was started), ReconciliationError.
+    Raises LockedError, SourceError, FingerprintError, BackendError (nothing was started),
+    StoppedError, ReconciliationError.
     """
-    dataset = Dataset.open(settings.output, settings.storage)
     print_ = Printer(out)
+    with hold(settings.output, settings.storage, print_) as lock:
+        dataset = Dataset.open(settings.output, settings.storage)
+        return _caption(Job(settings, dataset, backend, lock, print_), retry)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call of `caption_corpus`: what is asked, where it goes, and with what."""
+
+    settings: JobSettings
+    dataset: Dataset
+    backend: Backend
+    lock: DriverLock
+    say: "Printer"
+
+    def check_models(self) -> None:
+        self.backend.frame_spec(self.settings.models, self.settings.frames)
+
+
+def _caption(job: Job, retry: Retry | None) -> RunSummary:
+    dataset, settings = job.dataset, job.settings
     check_fingerprint(dataset, settings)
-    resumed = [
-        _finish(dataset, run_id, settings, backend, print_, resumed=True)
-        for run_id in dataset.unfinished_runs()
-    ]
-
-    def check_models() -> None:
-        backend.frame_spec(settings.models, settings.frames)
-
-    plan = write_plan(dataset, settings, retry, check_models)
-    _say_plan(print_, dataset, settings, plan, retry)
+    resumed = [_finish(job, run_id, resumed=True) for run_id in dataset.unfinished_runs()]
+    plan = write_plan(dataset, settings, retry, job.check_models)
+    _say_plan(job, plan, retry)
     if plan.run_id is not None:
-        summary = _finish(dataset, plan.run_id, settings, backend, print_, resumed=False)
+        summary = _finish(job, plan.run_id, resumed=False)
     elif resumed:
         gone = plan.deleted
         summary = replace(resumed.pop(), deleted=gone.rows, deleted_uris=list(gone.uris))
@@ -74,29 +89,27 @@ def caption_corpus(
     return replace(summary, resumed_runs=[earlier.to_json() for earlier in resumed])
 
 
-def _say_plan(
-    print_: "Printer", dataset: Dataset, settings: JobSettings, plan: RunPlan, retry: Retry | None
-) -> None:
+def _say_plan(job: Job, plan: RunPlan, retry: Retry | None) -> None:
     counts = plan.counts
     if plan.run_id is not None and retry is not None:
-        print_(f"plan: {clips(counts.planned, 'failed')} to try again (run {plan.run_id})")
+        job.say(f"plan: {clips(counts.planned, 'failed')} to try again (run {plan.run_id})")
     elif plan.run_id is not None:
-        print_(
+        job.say(
             f"plan: {clips(counts.planned)} to caption, {counts.held} already there "
             f"(run {plan.run_id})"
         )
     elif retry is not None:
-        codes = ", ".join(f"{count} {code}" for code, count in failed_codes(dataset).items())
-        print_(
+        codes = ", ".join(f"{count} {code}" for code, count in failed_codes(job.dataset).items())
+        job.say(
             "nothing to try again: no such failed clip is in the source "
             f"(failed in the dataset: {codes or 'none'})"
         )
     else:
-        print_(f"nothing new: the dataset holds all {clips(counts.held)} of the source")
+        job.say(f"nothing new: the dataset holds all {clips(counts.held)} of the source")
     if plan.deleted.rows:
-        print_(
+        job.say(
             f"deleted: {clips(plan.deleted.rows)} of the dataset stay although their videos are "
-            f"gone from the source; {settings.output}/deleted.parquet lists them"
+            f"gone from the source; {job.settings.output}/deleted.parquet lists them"
         )
 
 
@@ -119,34 +132,28 @@ def dry_run(settings: JobSettings, retry: Retry | None = None) -> DryRun:
     return DryRun(unfinished[0] if unfinished else None, plan.counts, plan.deleted)
 
 
-def _finish(
-    dataset: Dataset,
-    run_id: str,
-    settings: JobSettings,
-    backend: Backend,
-    print_: Printer,
-    *,
-    resumed: bool,
-) -> RunSummary:
+def _finish(job: Job, run_id: str, *, resumed: bool) -> RunSummary:
     """Caption what is left of a planned run, prove it complete, publish it."""
+    dataset, settings = job.dataset, job.settings
     run = dataset.read_json(dataset.run(run_id, "run.json"))
     assert run is not None  # unfinished_runs saw it
     commits = Commits(dataset, run_id)
     settle(dataset, run_id)
     done = commits.count()
     if resumed:
-        print_(f"resume: run {run_id} has {done} of {clips(run['planned'])}")
+        job.say(f"resume: run {run_id} has {done} of {clips(run['planned'])}")
     started = time.monotonic()
     if done < run["planned"]:
-        print_(f"caption: starting Ray and {settings.models.target}")
-        spec = backend.frame_spec(settings.models, settings.frames)
+        job.say(f"caption: starting Ray and {settings.models.target}")
+        spec = job.backend.frame_spec(settings.models, settings.frames)
         # Imported here: a job with nothing to do must not pay for Ray.
         from pipeline.build import caption_run  # noqa: PLC0415
         from pipeline.cluster import connect  # noqa: PLC0415
 
-        with connect(), show_progress(commits.count, run["planned"], print_.out):
-            caption_run(dataset, run_id, settings, spec, backend)
+        with connect(), show_progress(commits.count, run["planned"], job.say.out):
+            caption_run(dataset, run_id, settings, spec, job.backend)
     captioned = time.monotonic()
+    job.lock.check()
     published = publish(dataset, run_id, part_bytes=settings.run.part_bytes)
     summary = summarize(
         dataset,
@@ -164,5 +171,6 @@ def _finish(
         deleted=Deleted(run["deleted"]["rows"], tuple(run["deleted"]["uris"])),
     )
     dataset.write_json(dataset.run(run_id, "summary.json"), summary.to_json())
+    job.lock.check()
     mark_success(dataset, run_id)
     return summary

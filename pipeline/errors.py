@@ -38,3 +38,13 @@ class ReconciliationError(JobError):
     """Staged rows are not the planned clips, each exactly once; nothing is published."""
 
     exit_code = 4
+
+
+class LockedError(JobError):
+    """Another driver works on this output."""
+
+    exit_code = 5
+
+
+class LockLostError(StoppedError):
+    """Another driver has taken the output from this one, which it took for dead."""
