@@ -59,7 +59,7 @@ def _pipeline(
                 decode_table,
                 run_id=run_id,
                 spec=spec,
-                decoder=settings.video.decoder,
+                video=settings.video,
                 storage=settings.storage,
             ),
             batch_size=None,  # the whole block: one task decodes one commit, row by row

@@ -58,14 +58,21 @@ class SourceSettings:
 
 @dataclass(frozen=True)
 class VideoSettings:
-    """How files become frames. `num_cpus` is what Ray reserves per decoding task."""
+    """How files become frames. `num_cpus` is what Ray reserves per decoding task.
+
+    timeout_s, memory_mb: what one clip may take, reading from storage included, before its decoder
+    process is killed and its row is an error (Linux only for memory).
+    """
 
     decoder: Literal["pyav", "decord"] = "pyav"
     num_cpus: float = 1.0
+    timeout_s: float = 120.0
+    memory_mb: int = 4096
 
     def __post_init__(self) -> None:
-        if self.num_cpus <= 0:
-            raise SettingError("num_cpus", self.num_cpus, "a number above 0")
+        for key in ("num_cpus", "timeout_s", "memory_mb"):
+            if getattr(self, key) <= 0:
+                raise SettingError(key, getattr(self, key), "a number above 0")
         if self.decoder == "decord" and importlib.util.find_spec("decord") is None:
             raise SettingError("decoder", "decord", "pyav, until  pip install 'lvspec[decord]'")
 

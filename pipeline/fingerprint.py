@@ -21,6 +21,8 @@ NEUTRAL = frozenset(
         "models.attn_implementation",
         "decoding.slots",
         "video.num_cpus",
+        "video.timeout_s",
+        "video.memory_mb",
     }
 )
 

@@ -22,6 +22,21 @@ def pack(frames: Frames, times_s: npt.NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
+def to_table(row: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    """A table of one row that holds the row's `frames` (any buffer, or None) where they are.
+
+    `Table.from_pylist` would copy them.
+    """
+    table = pa.Table.from_pylist([{**row, "frames": None}], schema=schema)
+    if row["frames"] is None:
+        return table
+    frames = pa.py_buffer(row["frames"])
+    offsets = pa.py_buffer(np.array([0, frames.size], np.int64))
+    column = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, frames])
+    index = schema.get_field_index("frames")
+    return table.set_column(index, schema.field(index), column)
+
+
 NO_FRAMES: Mapping[str, Any] = {"frames": None, "frames_shape": None, "times_s": None}
 
 
@@ -30,6 +45,9 @@ def unpack(table: pa.Table, row: int) -> tuple[Frames, npt.NDArray[np.float64]]:
     memory.
     """
     shape = table["frames_shape"][row].as_py()
-    buffer = table["frames"][row].as_buffer()
-    frames = np.frombuffer(buffer, dtype=np.uint8).reshape(shape)
+    # Not `table["frames"][row].as_buffer()`: a scalar of Arrow's holds a copy.
+    column = table["frames"].slice(row, 1).chunk(0)
+    _, offsets, values = column.buffers()
+    start, end = np.frombuffer(offsets, np.int64)[column.offset : column.offset + 2]
+    frames = np.frombuffer(values, np.uint8)[start:end].reshape(shape)
     return frames, np.asarray(table["times_s"][row].as_py(), dtype=np.float64)

@@ -2,18 +2,24 @@
 
 One fsspec filesystem serves reading videos, reading manifests and writing the dataset, so there is
 one place for credentials (`storage:` in the config) and one set of errors.
+
+The decoder process imports this, and starts often: neither pyarrow nor pydantic comes with it.
 """
+
+from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import fsspec  # pyright: ignore[reportMissingTypeStubs]
-import pyarrow.fs
 from fsspec.implementations.local import LocalFileSystem  # pyright: ignore[reportMissingTypeStubs]
 
-from pipeline.config import StorageOptions
+if TYPE_CHECKING:
+    import pyarrow.fs
+
+    from pipeline.config import StorageOptions
 
 BLOCK_BYTES = 4 * 1024 * 1024  # one ranged read of a remote video
 MAX_BLOCKS = 16  # kept per open video: an index at the end of the file does not evict the frames
@@ -57,10 +63,36 @@ def open_filesystem(uri: str, storage: StorageOptions) -> tuple[Any, str]:
 
 def arrow_filesystem(uri: str, storage: StorageOptions) -> tuple[pyarrow.fs.FileSystem, str]:
     """The same as a pyarrow filesystem, which Parquet writers and Ray Data take."""
+    import pyarrow.fs  # noqa: PLC0415  # see above
+
     if is_local(uri):
         return pyarrow.fs.LocalFileSystem(), absolute(uri)
     fs, path = open_filesystem(uri, storage)
     return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fs)), path
+
+
+def is_missing(error: FileNotFoundError) -> bool:
+    """Is the file really not there? fsspec's web client says so of every failure, a refused
+    connection included, and keeps the failure as the cause.
+    """
+    cause = error.__cause__
+    if not isinstance(cause, TimeoutError) and not type(cause).__module__.startswith("aiohttp"):
+        return True
+    return getattr(cause, "status", None) in (404, 410)
+
+
+def _open_remote(fs: Any, path: str) -> BinaryIO:
+    """Raises OSError only: FileNotFoundError for what is not there, PermissionError, or others."""
+    cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": MAX_BLOCKS}}
+    try:
+        return fs.open(path, "rb", block_size=BLOCK_BYTES, **cache)
+    except Exception as error:
+        masked = isinstance(error, FileNotFoundError) and not is_missing(error)
+        if isinstance(error, OSError) and not masked:
+            raise
+        cause = error.__cause__ if masked else error  # botocore's errors are no OSErrors
+        kind = PermissionError if getattr(cause, "status", None) in (401, 403) else OSError
+        raise kind(f"{type(cause).__name__}: {cause}") from error
 
 
 @contextmanager
@@ -72,6 +104,5 @@ def open_video(uri: str, storage: StorageOptions) -> Generator[str | BinaryIO]:
     if is_local(uri):
         yield path
         return
-    cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": MAX_BLOCKS}}
-    with fs.open(path, "rb", block_size=BLOCK_BYTES, **cache) as file:
+    with _open_remote(fs, path) as file:
         yield file

@@ -7,11 +7,19 @@ corpora.
 from lvspec.video.errors import CODES, VideoError
 from lvspec.video.reader import read_clip
 from lvspec.video.source import VideoSource
-from lvspec.video.types import MAX_SOURCE_PIXELS, Clip, DecoderName, FrameSpec, VideoInfo
+from lvspec.video.types import (
+    MAX_SOURCE_PIXELS,
+    Allocate,
+    Clip,
+    DecoderName,
+    FrameSpec,
+    VideoInfo,
+)
 
 __all__ = [
     "CODES",
     "MAX_SOURCE_PIXELS",
+    "Allocate",
     "Clip",
     "DecoderName",
     "FrameSpec",

@@ -21,7 +21,7 @@ from lvspec.video.pictures import displayed_size
 from lvspec.video.pyav_open import OpenVideo
 from lvspec.video.sampling import plan_span, shown_at
 from lvspec.video.source import VideoSource, local_path, open_source
-from lvspec.video.types import Clip, FrameSpec, VideoInfo
+from lvspec.video.types import Allocate, Clip, FrameSpec, VideoInfo, on_heap
 
 _MAX_DURATION_S: Final = 1e7  # a third of a year; where decord knows no time it says 10^20 seconds
 
@@ -31,6 +31,7 @@ def read(
     spec: FrameSpec,
     start_s: float | None = None,
     end_s: float | None = None,
+    allocate: Allocate = on_heap,
 ) -> Clip:
     """As lvspec.video.read_clip. Raises ImportError without the package (pip install decord)."""
     decord = importlib.import_module("decord")  # optional, and it loads an FFmpeg of its own
@@ -66,7 +67,9 @@ def read(
             num_frames_decoded=len(set(chosen)),
             damaged=False,
         )
-        frames = _batch(_open(decord, path, spec.size_for(*displayed)), chosen)
+        pictures = _batch(_open(decord, path, spec.size_for(*displayed)), chosen)
+        frames = allocate((spec.count, *pictures.shape[1:3], 3))
+        np.copyto(frames, pictures)
     return Clip(frames, plan.asked_s - plan.start_s, info)
 
 

@@ -12,7 +12,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from lvspec.video.errors import VideoError
-from lvspec.video.types import MAX_SOURCE_PIXELS, FrameSpec
+from lvspec.video.types import MAX_SOURCE_PIXELS, Allocate, FrameSpec
 
 _MAX_BICUBIC_SHRINK: Final = (
     16  # swscale's filter tables end near 64 to 1 for bicubic; areas go further
@@ -22,12 +22,14 @@ _MAX_BICUBIC_SHRINK: Final = (
 class Canvas:
     """uint8 [T, H, W, 3] being filled. The first picture fixes size and turn for all of them."""
 
-    def __init__(self, spec: FrameSpec) -> None:
+    def __init__(self, spec: FrameSpec, allocate: Allocate) -> None:
         self.spec = spec
+        self._allocate = allocate
         self.frames: npt.NDArray[np.uint8] | None = None
         self.displayed = (0, 0)
         self.rotation = 0
         self._scaler = VideoReformatter()
+        self._turns: dict[int, tuple[bool, bool, bool]] = {}  # orientation by `frame.rotation`
 
     def put(self, slot: int, frame: VideoFrame, aspect: float) -> None:
         """Write `frame` into place `slot`. `aspect` is width over height of one stored sample (1.0
@@ -37,12 +39,16 @@ class Canvas:
         """
         if frame.width * frame.height > MAX_SOURCE_PIXELS:
             raise VideoError("too_large", f"a frame of {frame.width} x {frame.height} pixels")
-        swap, flip_x, flip_y = orientation(frame)
+        if frame.rotation not in self._turns:
+            # Once per angle, not per frame: a frame whose side data was looked at is a reference
+            # cycle (PyAV 18), and stays until Python's collector happens to run.
+            self._turns[frame.rotation] = orientation(frame)
+        swap, flip_x, flip_y = self._turns[frame.rotation]
         if self.frames is None:
             self.displayed = displayed_size(frame.width, frame.height, aspect, swap)
             self.rotation = (270 if flip_y else 90) if swap else (180 if flip_x and flip_y else 0)
             width, height = self.spec.size_for(*self.displayed)
-            self.frames = np.empty((self.spec.count, height, width, 3), np.uint8)
+            self.frames = self._allocate((self.spec.count, height, width, 3))
         height, width = self.frames.shape[1:3]
         stored = (height, width) if swap else (width, height)
         picture = _rgb(self._scaler, frame, *stored)

@@ -31,7 +31,7 @@ from lvspec.video.sampling import (
     shown_times,
 )
 from lvspec.video.source import VideoSource, open_source
-from lvspec.video.types import Clip, FrameSpec, VideoInfo
+from lvspec.video.types import Allocate, Clip, FrameSpec, VideoInfo, on_heap
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class _Job:
     spec: FrameSpec
     start_s: float | None
     end_s: float | None
+    allocate: Allocate
+
+    def canvas(self) -> Canvas:
+        return Canvas(self.spec, self.allocate)
 
     def plan(self, first_s: float, end_s: float) -> Plan:
         """Plan for a video that shows its first frame at `first_s` and ends at `end_s`."""
@@ -73,13 +77,14 @@ def read(
     spec: FrameSpec,
     start_s: float | None = None,
     end_s: float | None = None,
+    allocate: Allocate = on_heap,
     min_indexed_bytes: int = MIN_INDEXED_BYTES,
 ) -> Clip:
     """As lvspec.video.read_clip. Files from `min_indexed_bytes` on are read by their index where
     they have one.
     """
     with open_source(source) as opened, OpenVideo(opened) as video:
-        job = _Job(video, spec, start_s, end_s)
+        job = _Job(video, spec, start_s, end_s, allocate)
         try:
             return _read(job, min_indexed_bytes)
         except VideoError as error:
@@ -124,7 +129,7 @@ class _Filled:
 def _fill(job: _Job, scan: Scan, plan: Plan) -> _Filled:
     times = [pts * float(job.video.time_base) for pts in scan.pts]
     chosen = [scan.pts[shown_at(times, t)] for t in plan.asked_s]
-    canvas = Canvas(job.spec)
+    canvas = job.canvas()
     clean = _bring(job, scan, chosen, canvas)
     return _Filled(canvas, chosen, [i for i, pts in enumerate(chosen) if pts not in clean])
 
@@ -225,7 +230,7 @@ def _read_in_order(job: _Job, scan: Scan) -> Clip:
     plan = job.plan(times[0], times[-1] + (median(steps) if steps else video.frame_s))
     shown = [shown_at(times, t) for t in plan.asked_s]
     chosen = _clean_instead(shown, times, [clean for _, clean in seen], plan)
-    canvas = Canvas(job.spec)
+    canvas = job.canvas()
     slots: dict[int, list[int]] = defaultdict(list)
     for slot, i in enumerate(chosen):
         slots[i].append(slot)

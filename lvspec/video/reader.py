@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from lvspec.video import decord_reader, pyav_reader
 from lvspec.video.source import VideoSource
-from lvspec.video.types import Clip, DecoderName, FrameSpec
+from lvspec.video.types import Allocate, Clip, DecoderName, FrameSpec, on_heap
 
-_Reader = Callable[[VideoSource, FrameSpec, float | None, float | None], Clip]
+_Reader = Callable[[VideoSource, FrameSpec, float | None, float | None, Allocate], Clip]
 
 _READERS: dict[DecoderName, _Reader] = {"pyav": pyav_reader.read, "decord": decord_reader.read}
 
@@ -25,6 +25,7 @@ def read_clip(
     start_s: float | None = None,
     end_s: float | None = None,
     decoder: DecoderName = "pyav",
+    allocate: Allocate = on_heap,
 ) -> Clip:
     """Read `spec.count` frames of a video, or of a span of it, at the model's size.
 
@@ -35,6 +36,7 @@ def read_clip(
                     end up to 1 s behind the video's is cut.
     decoder         "pyav", or "decord" for those who have validated it on their corpus
                     (docs/decoders.md)
+    allocate        where the pictures are put; memory that another process reads, for example
 
     The span is divided into `count` equal parts, and the frame on screen in the middle of each is
     returned: right for variable frame rates, edit lists and gaps. Frames are upright, with square
@@ -46,4 +48,4 @@ def read_clip(
     """
     if decoder not in _READERS:
         raise ValueError(f"decoder must be one of {sorted(_READERS)}, not {decoder!r}")
-    return _READERS[decoder](source, spec, start_s, end_s)
+    return _READERS[decoder](source, spec, start_s, end_s, allocate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -10,6 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 DecoderName = Literal["pyav", "decord"]
+Allocate = Callable[[tuple[int, int, int, int]], npt.NDArray[np.uint8]]
+"""Memory for a clip's pictures, by its shape [T, H, W, 3]. It is asked again where reading starts
+over; what it gave before is then no longer used.
+"""
 
 MAX_ASPECT: Final = (
     200  # beyond it Qwen's smart_resize refuses; here the short side is taken as long / 200
@@ -143,3 +148,8 @@ class Clip:
     frames: npt.NDArray[np.uint8]
     times_s: npt.NDArray[np.float64]
     info: VideoInfo
+
+
+def on_heap(shape: tuple[int, int, int, int]) -> npt.NDArray[np.uint8]:
+    """Ordinary memory of this process."""
+    return np.empty(shape, np.uint8)

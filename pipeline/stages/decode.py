@@ -1,55 +1,58 @@
 """Decode: a clip's file -> its frames at the model's input size. CPU; one task decodes one block of
-clips.
+clips, in a process of its own that can be killed (see `pipeline.decoding`).
 
 A file that cannot be read is a row with an error; frames of it never reach the models.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from lvspec.video import Clip, FrameSpec, VideoError, read_clip
-from pipeline.config import StorageOptions
-from pipeline.frames import NO_FRAMES, pack
+from lvspec.video import FrameSpec, read_clip
+from pipeline.config import StorageOptions, VideoSettings
+from pipeline.decoding.memory import FrameMemory
+from pipeline.decoding.process import decoder_process
+from pipeline.decoding.types import Decoded, Failed, Job, ReadClip
+from pipeline.frames import NO_FRAMES, pack, to_table
 from pipeline.schema import DECODED, VIDEO_COLUMNS
-from pipeline.storage import open_video
 
 NO_VIDEO: Mapping[str, Any] = {column.name: None for column in VIDEO_COLUMNS}
-ReadClip = Callable[..., Clip]
 
 
 def decode_row(
     row: Mapping[str, Any],
     spec: FrameSpec,
-    decoder: str,
+    video: VideoSettings,
     storage: StorageOptions,
     read: ReadClip = read_clip,
 ) -> dict[str, Any]:
     """One MANIFEST row -> one DECODED row (without run_id): frames and what the file is, or an
-    error.
+    error with one of `pipeline.decoding.types.CODES`.
+
+    `read` is called in the decoder process. Raises RuntimeError if none can be started.
     """
     started = time.perf_counter()
-    try:
-        with open_video(row["uri"], storage) as source:
-            clip = read(source, spec, start_s=row["start_s"], end_s=row["end_s"], decoder=decoder)
-    except VideoError as error:
-        result = _error(error.code, error.message)
-    except FileNotFoundError:
-        result = _error("missing_file", f"there is no file {row['uri']}")
-    except PermissionError as error:
-        result = _error("no_permission", str(error))
-    except OSError as error:
-        result = _error("read_failed", str(error))
-    except Exception as error:
-        # One odd file must not end a job of millions: whatever a decoder or a storage client raises
-        # is this row's error, named by its type. (MemoryError included: the next file may be
-        # small.)
-        result = _error("decode_crashed", f"{type(error).__name__}: {error}")
-    else:
-        result = _decoded(clip)
-    return {**row, **result, "read_s": time.perf_counter() - started}
+    with FrameMemory() as memory:
+        job = Job(
+            row["uri"],
+            row["start_s"],
+            row["end_s"],
+            spec=spec,
+            decoder=video.decoder,
+            storage=storage,
+            memory=memory.path,
+            read=read,
+        )
+        result = decoder_process().run(job, video.timeout_s, video.memory_mb)
+        if isinstance(result, Failed):
+            columns = _error(result)
+        else:
+            columns = _decoded(result, memory.read(result.shape))
+    return {**row, **columns, "read_s": time.perf_counter() - started}
 
 
 def decode_table(
@@ -57,7 +60,7 @@ def decode_table(
     *,
     run_id: str,
     spec: FrameSpec,
-    decoder: str,
+    video: VideoSettings,
     storage: StorageOptions,
     read: ReadClip = read_clip,
 ) -> Iterator[pa.Table]:
@@ -65,22 +68,22 @@ def decode_table(
     flat.
     """
     for row in table.to_pylist():
-        decoded = decode_row(row, spec, decoder, storage, read)
-        yield pa.Table.from_pylist([{**decoded, "run_id": run_id}], schema=DECODED)
+        decoded = decode_row(row, spec, video, storage, read)
+        yield to_table({**decoded, "run_id": run_id}, DECODED)
 
 
-def _error(code: str, message: str) -> dict[str, Any]:
+def _error(failed: Failed) -> dict[str, Any]:
     return {
         **NO_VIDEO,
         **NO_FRAMES,
         "status": "error",
         "error_stage": "decode",
-        "error_code": code,
-        "error_message": message,
+        "error_code": failed.code,
+        "error_message": failed.message,
     }
 
 
-def _decoded(clip: Clip) -> dict[str, Any]:
+def _decoded(clip: Decoded, frames: npt.NDArray[np.uint8]) -> dict[str, Any]:
     info = clip.info
     return {
         "status": "ok",
@@ -98,5 +101,5 @@ def _decoded(clip: Clip) -> dict[str, Any]:
         "num_frames_requested": info.num_frames_requested,
         "num_frames_decoded": info.num_frames_decoded,
         "damaged": info.damaged,
-        **pack(clip.frames, clip.times_s),
+        **pack(frames, clip.times_s),
     }

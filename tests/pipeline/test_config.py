@@ -65,6 +65,8 @@ def message(*assignments: str) -> str:
             "source.manifest=a.csv",
             "source.prefix = 'videos': expected either prefix or manifest to be set, and not both",
         ),
+        ("video.timeout_s=0", "video.timeout_s = 0.0: expected a number above 0"),
+        ("video.memory_mb=-1", "video.memory_mb = -1: expected a number above 0"),
         ("output=null", "output = None: expected a valid string"),
         ("output.x=1", "--set output.x=1: output = 'out' has no keys below it"),
         ("nonsense", "--set nonsense: expected key.path=value, such as decoding.draft_length=8"),

@@ -31,6 +31,7 @@ def test_settings_that_change_captions_change_it(assignment: str) -> None:
     "assignment",
     [
         "models.device=cpu", "models.device_map=auto", "decoding.slots=9", "video.num_cpus=2",
+        "video.timeout_s=5", "video.memory_mb=99",
         "caption.actors=[1, 8]", "caption.num_gpus=1", "run.rows_per_commit=2", "output=elsewhere",
         "source.prefix=elsewhere", "storage.s3={anon: true}",
     ],

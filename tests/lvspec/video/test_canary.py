@@ -80,15 +80,57 @@ def test_even_a_demuxer_that_follows_names_cannot_open_them(tmp_path, secret):
     assert secret.num_opened() == 0
 
 
-def test_no_host_is_called(tmp_path):
+@pytest.fixture
+def host():
+    """A listening socket: its address as a URL, and whether anyone has connected."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
-        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.ts"
-        path = tmp_path / "innocent.mp4"
-        path.write_text(PLAYLIST.replace("secret.ts", url))
-        with pytest.raises(VideoError, match="refused_container"):
-            read_clip(str(path), SPEC)
-        with pytest.raises(VideoError, match="missing_file"):
-            read_clip(url, SPEC)
-        with pytest.raises(TimeoutError):
-            server.accept()
+        yield Host(server)
+
+
+class Host:
+    def __init__(self, server):
+        self.server = server
+        self.url = f"http://127.0.0.1:{server.getsockname()[1]}/a.ts"
+
+    def was_called(self):
+        try:
+            self.server.accept()[0].close()
+        except TimeoutError:
+            return False
+        return True
+
+
+@pytest.mark.parametrize("text", [CONCAT, PLAYLIST])
+@pytest.mark.parametrize("decoder", ["pyav", "decord"])
+def test_no_host_is_called(tmp_path, host, text, decoder):
+    if decoder == "decord":
+        pytest.importorskip("decord")
+    path = tmp_path / "innocent.mp4"
+    path.write_text(text.replace("secret.ts", host.url))
+    with pytest.raises(VideoError, match="refused_container"):
+        read_clip(str(path), SPEC, decoder=decoder)
+    with pytest.raises(VideoError, match="missing_file"):
+        read_clip(host.url, SPEC, decoder=decoder)
+    assert not host.was_called()
+
+
+def test_even_a_demuxer_that_follows_names_cannot_call(tmp_path, host):
+    path = tmp_path / "innocent.mp4"
+    path.write_text(PLAYLIST.replace("secret.ts", host.url))
+    with path.open("rb") as file, pytest.raises(VideoError):
+        OpenVideo(OpenSource(file, path.stat().st_size, Container("hls", "hls,concat")))
+    assert not host.was_called()
+
+
+def test_the_socket_hears(tmp_path, host):
+    """FFmpeg that may use its protocols does call: the tests above listen at the right place."""
+    path = tmp_path / "innocent.m3u8"
+    path.write_text(PLAYLIST.replace("secret.ts", host.url))
+    with pytest.raises(av.error.FFmpegError):
+        av.open(
+            str(path),
+            container_options={"protocol_whitelist": "file,http,tcp"},
+            timeout=(0.5, 0.5),
+        )
+    assert host.was_called()

@@ -1,0 +1,68 @@
+"""What runs in the decoder process: one clip at a time, its frames written straight into the memory
+that the job names.
+
+This process starts again after every file that had to be killed, so its imports are few: no torch,
+no Ray, no pyarrow.
+"""
+
+import ctypes
+import gc
+import os
+import resource
+import signal
+import sys
+
+from lvspec.video import VideoError
+from pipeline.decoding.memory import writer
+from pipeline.decoding.types import Decoded, Failed, Job
+from pipeline.storage import open_video
+
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
+def prepare(parent: int) -> None:
+    """Make this process easy to kill, and unable to outlive `parent`, even while it hangs in C."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a handler in Python would wait for the C code
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a thousand crashes would fill a disk
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    gc.freeze()  # what was imported is not looked at again by the collections in `decode`
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
+
+
+def decode(job: Job) -> Decoded | Failed:
+    """Whatever is raised becomes a code here: exceptions of storage clients do not all pickle."""
+    try:
+        with open_video(job.uri, job.storage) as source:
+            clip = job.read(
+                source,
+                job.spec,
+                start_s=job.start_s,
+                end_s=job.end_s,
+                decoder=job.decoder,
+                allocate=writer(job.memory),
+            )
+        result = Decoded(clip.frames.shape, clip.times_s, clip.info)  # pyright: ignore[reportArgumentType]
+    except Exception as error:
+        # One odd file must not end a job of millions, whatever a decoder or a storage client
+        # raises.
+        result = _failed(error, job.uri)
+    gc.collect()  # decoders leave reference cycles that hold whole pictures
+    return result
+
+
+def _failed(error: Exception, uri: str) -> Failed:
+    match error:
+        case VideoError():
+            return Failed(error.code, error.message)
+        case FileNotFoundError():
+            return Failed("missing_file", f"there is no file {uri}")
+        case PermissionError():
+            return Failed("no_permission", str(error))
+        case OSError():
+            return Failed("read_failed", str(error))
+        case MemoryError():
+            return Failed("decode_memory", f"an allocation failed: {error}")
+        case _:
+            return Failed("decode_crashed", f"{type(error).__name__}: {error}")
