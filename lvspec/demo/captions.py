@@ -34,7 +34,7 @@ class Dialect:
     """
 
     seed: int = 0
-    strength: float = 2.4
+    strength: float = 1.5
 
     def probabilities(self, slot: str, count: int, key: str) -> np.ndarray:
         """Shares of the `count` wordings of `slot` for the attribute values `key`, [count]."""

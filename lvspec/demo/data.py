@@ -18,20 +18,10 @@ from torch import Tensor
 from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2Tokenizer
 
 from lvspec.demo.captions import PROMPT, caption
+from lvspec.demo.drawing import coverage, frame_moments, render_at
 from lvspec.demo.facts import FACT_WORDS
 from lvspec.demo.models import TOKENS_PER_SECOND
-from lvspec.demo.scenes import (
-    EVENT_SPAN,
-    EVENTS,
-    FRAMES,
-    NUM_CELLS,
-    SIDE,
-    Scene,
-    Thing,
-    coverage,
-    frame_moments,
-    render_at,
-)
+from lvspec.demo.scenes import EVENT_SPAN, EVENTS, FRAMES, NUM_CELLS, SIDE, Scene, Thing
 from lvspec.demo.tokenizer import EOS, PAD, VIDEO, VOCABULARY, fact_ids, token_id
 
 GRID = (FRAMES // 2, SIDE // 14, SIDE // 14)
@@ -88,19 +78,21 @@ def _words(thing: Thing, moment: float) -> list[str]:
 
 def cell_words(
     scene: Scene, moments: NDArray[np.float64]
-) -> tuple[list[list[str]], list[list[str]]]:
-    """For each video token: the words for what it shows, and the same with what the story so far
-    adds (event, count).
+) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+    """For each video token: the words for what it shows, the same with what the story so far adds
+    (event, count), and the same with what its temporal patch shows elsewhere.
 
     The first list teaches the vision tower (which sees one temporal patch), the second the text
     layers (which have seen all before). The relevance signal of the pair comes from the second: a
     state that predicts a fact word points the same way as the states of the video tokens that show
-    the fact.
+    the fact. The third teaches the draft's tower, of whose tokens few are kept: any of them should
+    tell of the first thing.
     """
     covered = coverage(scene, moments)  # [things, T / 2, 4, 4]
     owner, share = covered.argmax(0), covered.max(0)
     seen: list[list[str]] = []
     told: list[list[str]] = []
+    gist: list[list[str]] = []
     main = scene.things[0]
     for t in range(NUM_CELLS[0]):
         late = float(moments[2 * t + 1])
@@ -109,14 +101,17 @@ def cell_words(
         names = [_words(thing, late) for thing in scene.things]
         ground = [scene.background, ("one", "two")[len(scene.things) - 1]]
         gone = verb if main.event == "vanish" else []
+        shown = [] if main.radius_at(late) == 0 else names[0]
         for k, s in zip(owner[t].flat, share[t].flat, strict=True):
             if s < _SEEN:
                 seen.append([scene.background])
                 told.append(ground + gone)
+                gist.append([*shown, *ground])
             else:
                 seen.append(names[k])
                 told.append(names[k] + (verb if k == 0 and main.event != "vanish" else []))
-    return seen, told
+                gist.append(names[k])
+    return seen, told, gist
 
 
 @dataclass(frozen=True)
@@ -130,6 +125,7 @@ class Batch:
     labels: Tensor  # [B, L] -100 where not to be learned
     seen: Tensor  # [B, 64, kinds] index of the word within its kind, -1 where none
     told: Tensor  # [B, 64, kinds]
+    gist: Tensor  # [B, 64, kinds]
 
 
 class Maker:
@@ -189,11 +185,11 @@ class Maker:
         """A batch of `scenes`, captioned by the grammar unless captions are given."""
         frames: list[NDArray[np.uint8]] = []
         seen = torch.full((len(scenes), NUM_TOKENS, len(KINDS)), -1)
-        told = seen.clone()
+        told, gist = seen.clone(), seen.clone()
         for b, scene in enumerate(scenes):
             shown, moments = footage(rng, scene)
             frames.append(shown)
-            for table, cells in zip((seen, told), cell_words(scene, moments), strict=True):
+            for table, cells in zip((seen, told, gist), cell_words(scene, moments), strict=True):
                 rows, places = zip(
                     *((i, self.place[w]) for i, ws in enumerate(cells) for w in ws), strict=True
                 )
@@ -204,7 +200,7 @@ class Maker:
         length = inputs.shape[1]
         positions = torch.stack([self.positions(s.duration_s, length) for s in scenes], 1)
         pixels = torch.from_numpy(patchify(np.stack(frames)))
-        return Batch(list(scenes), pixels, positions, inputs, labels, seen, told)
+        return Batch(list(scenes), pixels, positions, inputs, labels, seen, told, gist)
 
     def tokens(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Padded inputs and labels of captions, each [B, L], EOS last."""

@@ -137,6 +137,7 @@ def part(taught: Lesson, rows: slice) -> Lesson:
             b.labels[rows, :length],
             b.seen[rows],
             b.told[rows],
+            b.gist[rows],
         ),
         taught.top_ids[rows, :length],
         taught.top_shares[rows, :length],
@@ -147,7 +148,7 @@ def part(taught: Lesson, rows: slice) -> Lesson:
 class Imitation:
     """How the draft is taught. The defaults made the shipped pair."""
 
-    steps: int = 1100
+    steps: int = 1500
     batch: int = 16
     rate: float = 4e-3
     word_weight: float = 0.2
@@ -179,7 +180,7 @@ def imitate(
         out = draft.read(taught.batch, kept_tokens(rng))
         logits = draft.logits(out.states)
         _, fact, filler = caption_loss(logits, taught.batch.labels, maker.is_fact, 1.0)
-        seen, _ = draft.vision_loss(out.video, taught.batch.seen)
+        seen, _ = draft.vision_loss(out.video, taught.batch.gist)
         loss = imitation_loss(logits, taught, maker.is_fact, plan.fact_weight)
         (loss + plan.word_weight * seen).backward()
         left = (1 - step / plan.steps) / 0.8

@@ -45,8 +45,8 @@ class Shape:
     vision_heads: int = 4
 
 
-TARGET = Shape(16, 192, 512, 6, 2, 4, 128, 256)
-DRAFT = Shape(2, 128, 256, 4, 2, 2, 64, 128)
+TARGET = Shape(20, 192, 512, 6, 2, 4, 128, 256)
+DRAFT = Shape(2, 128, 256, 4, 2, 4, 96, 192)
 
 
 def config(shape: Shape, tokenizer: Qwen2Tokenizer) -> Qwen2_5_VLConfig:

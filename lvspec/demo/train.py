@@ -4,15 +4,12 @@ from the target's captions.
 Stages of the target: its vision tower learns to name what each video token shows ("see"); a shallow
 text model learns to caption ("speak"); it is made twice as deep by layers that start as no-ops, and
 goes on ("deepen"), which costs half the time of training the deep model throughout. The draft's
-tower learns to see, then it imitates the target's own greedy captions and their distributions
-("imitate"), most of the time with 90 % of its video tokens dropped, as it will be run.
+tower learns to see (any token should tell of the first thing, for few are kept), then it imitates
+the target's own greedy captions and their distributions ("imitate"), most of the time with 90 % of
+its video tokens dropped, as it will be run.
 
-The shipped weights came from these stages, run in pieces on a machine shared with other work:
-see 1500 steps, speak 1100, deepen 350, then 150 steps after the scenes had been made harder and the
-captions of two things shorter, 75 with `foreign` captions (until then there were none) and 120 with
-more of them (share .6); draft:
-see 400, imitate 900 steps on captions of the target's earlier state and 220 on its later ones. The
-plan below does the same without the changes of course; it has not been run in one piece.
+The shipped weights are what one run with the defaults left: 60 minutes beside other work on two
+cores, 94 minutes of CPU, so about 47 minutes on two free ones.
 Belongs here: stages, schedules, the command.
 """
 
@@ -41,8 +38,7 @@ from lvspec.demo.scenes import Scene, scene_stream
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps, batch sizes and learning rates. For how the shipped pair
-    was made, see the module's docstring."""
+    """Steps, batch sizes and learning rates; the defaults made the shipped pair."""
 
     see_steps: int = 1500
     see_batch: int = 8
@@ -52,13 +48,11 @@ class Plan:
     start_layers: int = 8
     fact_weight: float = 3.0
     word_weight: float = 0.15
-    foreign: float = (
-        0.4  # share of captions with fillers drawn evenly, of which only facts are learned
-    )
+    foreign: float = 0.4  # share of captions with even fillers, of which only facts are learned
     rough: float = 0.25  # share of captions with some fillers replaced by others
     rate: float = 2.5e-3
     see_rate: float = 3e-3
-    draft_see_steps: int = 900
+    draft_see_steps: int = 1200
     imitation: Imitation = field(default_factory=Imitation)
     lessons: int = 12  # of 64 scenes each, over the target's own captions
 
@@ -86,13 +80,19 @@ def _take(scenes: Iterator[Scene], count: int) -> list[Scene]:
     return [next(scenes) for _ in range(count)]
 
 
-def see(runner: Runner, scenes: Iterator[Scene], rng: np.random.Generator, plan: Plan) -> None:
+def see(
+    runner: Runner,
+    scenes: Iterator[Scene],
+    rng: np.random.Generator,
+    plan: Plan,
+    words: Callable[[Batch], Tensor] = lambda batch: batch.seen,
+) -> None:
     """Trains the vision tower alone to name what each video token shows."""
     optimizer = Optimizer(runner.model.model.visual.parameters(), [])
     started = time.time()
     for step in range(plan.see_steps):
         batch = runner.maker.batch(rng, _take(scenes, plan.see_batch))
-        loss, right = runner.vision_loss(runner.see(batch.pixels), batch.seen)
+        loss, right = runner.vision_loss(runner.see(batch.pixels), words(batch))
         loss.backward()
         optimizer.step(plan.see_rate * _ramp(step, plan.see_steps, 0.3))
         if step % 100 == 99:
@@ -215,7 +215,8 @@ def train_draft(
     model = models.build(models.DRAFT, tok, seed)
     maker = Maker(tok, model)
     draft = Runner(model, maker)
-    see(draft, scenes, rng, replace(plan, see_steps=plan.draft_see_steps))
+    tower = replace(plan, see_steps=plan.draft_see_steps)
+    see(draft, scenes, rng, tower, words=lambda batch: batch.gist)
     lessons = teach(Runner(target.eval(), maker), scenes, rng, plan.lessons)
     imitate(draft, lessons, scenes, rng, plan.imitation)
     models.save(model, tok, work / "draft")

@@ -11,7 +11,8 @@ import av
 import numpy as np
 from av.video.stream import VideoStream
 
-from lvspec.demo.scenes import SIDE, Scene, render_at
+from lvspec.demo.drawing import render_at
+from lvspec.demo.scenes import SIDE, Scene
 
 # Suffix -> encoder and its options. Quality is high: at 112 pixels a coarse quantiser would hide
 # what the captions are about.

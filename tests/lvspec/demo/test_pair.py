@@ -19,8 +19,8 @@ from lvspec.demo import facts, heldout, path
 from lvspec.demo.captions import PROMPT, caption
 from lvspec.demo.data import Maker, patchify
 from lvspec.demo.distill import MAX_TOKENS, greedy
+from lvspec.demo.drawing import render
 from lvspec.demo.evaluate import auc, rounds
-from lvspec.demo.scenes import render
 from lvspec.demo.tokenizer import fact_ids
 
 

@@ -8,17 +8,8 @@ import numpy as np
 import pytest
 
 from lvspec.demo import heldout, path
-from lvspec.demo.scenes import (
-    SIDE,
-    Scene,
-    Thing,
-    coverage,
-    frame_moments,
-    render,
-    render_at,
-    sample_scene,
-    scene_stream,
-)
+from lvspec.demo.drawing import coverage, frame_moments, render, render_at
+from lvspec.demo.scenes import SIDE, Scene, Thing, sample_scene, scene_stream
 
 
 def plain_scene(**changes: object) -> Scene:

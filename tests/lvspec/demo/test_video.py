@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lvspec.demo import heldout, video
-from lvspec.demo.scenes import frame_moments, render
+from lvspec.demo.drawing import frame_moments, render
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".webm"])
