@@ -27,13 +27,11 @@ from lvspec.config import (
 )
 from pipeline.errors import ConfigError
 
-VIDEO_GLOBS = tuple(
-    f"**/*.{suffix}"
-    for suffix in (
-        *("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mpg", "mpeg", "flv", "wmv"),
-        *("3gp", "ogv"),
-    )
+VIDEO_SUFFIXES = (
+    *("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mpg", "mpeg", "flv", "wmv", "3gp", "ogv"),
 )
+VIDEO_GLOBS = tuple(f"**/*.{suffix}" for suffix in VIDEO_SUFFIXES)
+PROTOCOLS = ("file", "s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https")
 SECRET_WORDS = ("secret", "token", "password", "key", "credential")
 
 S = typing.TypeVar("S")
@@ -43,12 +41,16 @@ StorageOptions = Mapping[str, Mapping[str, Any]]
 @dataclass(frozen=True)
 class SourceSettings:
     """What to caption: every matching file below `prefix`, or the rows of `manifest`; exactly one
-    of them.
+    of them. A file whose name ends in .tar is a WebDataset shard: the videos in it are the clips.
+
+    protocols: how files may be reached; a manifest that names another is refused, because through
+        some (`ssh`, `zip`, chained ones) a row could make the job open anything.
     """
 
     prefix: str | None = None
     glob: tuple[str, ...] = VIDEO_GLOBS
     manifest: str | None = None
+    protocols: tuple[str, ...] = PROTOCOLS
 
     def __post_init__(self) -> None:
         if (self.prefix is None) == (self.manifest is None):

@@ -3,6 +3,9 @@
     <output>/dataset.json                  the settings whose captions this dataset holds
     <output>/captions/run=<id>/            published captions; `_SUCCESS` is written last
     <output>/errors/run=<id>/              clips that failed, with the reason
+    <output>/deleted.parquet               rows whose videos the source no longer has
+    <output>/shards/                       what is in tar shards, so that they are read once
+    <output>/lock.json                     the driver that works on it now
     <output>/runs/<id>/run.json            written last by plan: from then on the run exists
     <output>/runs/<id>/manifest/           the clips of the run
     <output>/runs/<id>/rows/, checkpoint/  staged rows and the ids that are committed (Ray Data)

@@ -4,15 +4,17 @@ import posixpath
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipeline.config import JobSettings, as_tree
 from pipeline.dataset import Dataset, new_run_id
 from pipeline.errors import FingerprintError
 from pipeline.fingerprint import caption_settings, difference, fingerprint
 from pipeline.increments import Deleted, Retry, find_deleted, held_clips
-from pipeline.sources import covered_by, read_source
+from pipeline.sources import IndexStore, covered_by, read_source
 from pipeline.stages.plan import PlanCounts, Planned, plan_clips
 
 
@@ -43,7 +45,8 @@ def check_fingerprint(dataset: Dataset, settings: JobSettings) -> None:
 def count_plan(dataset: Dataset, settings: JobSettings, retry: Retry | None = None) -> RunPlan:
     """What `write_plan` would do, without writing anything."""
     started = time.monotonic()
-    planned, deleted = _plan(dataset, settings, retry, lambda table: None, lambda table: None)
+    store = IndexStore(load=partial(_load_index, dataset))
+    planned, deleted = _plan(dataset, settings, retry, store, lambda table: None)
     return RunPlan(None, planned.counts, deleted, round(time.monotonic() - started, 3))
 
 
@@ -68,7 +71,8 @@ def write_plan(
         dataset.write_parquet(dataset.run(run_id, parts[-1]), table)
 
     try:
-        planned, deleted = _plan(dataset, settings, retry, write, gone.append)
+        store = IndexStore(partial(_load_index, dataset), partial(_save_index, dataset))
+        planned, deleted = _plan(dataset, settings, retry, store, write, gone.append)
         if planned.counts.planned:
             check()
     except BaseException:
@@ -98,13 +102,23 @@ def _plan(
     dataset: Dataset,
     settings: JobSettings,
     retry: Retry | None,
+    store: IndexStore,
     write: Callable[[pa.Table], None],
-    write_deleted: Callable[[pa.Table], None],
+    write_deleted: Callable[[pa.Table], None] = lambda table: None,
 ) -> tuple[Planned, Deleted]:
     source, storage = settings.source, settings.storage
     held = held_clips(dataset, retry)
-    planned = plan_clips(lambda: read_source(source, storage), held, write)
+    planned = plan_clips(lambda: read_source(source, storage, store), held, write)
     return planned, find_deleted(dataset, planned, covered_by(source, storage), write_deleted)
+
+
+def _load_index(dataset: Dataset, name: str) -> pa.Table | None:
+    path = dataset.path("shards", f"{name}.parquet")
+    return pq.read_table(path, filesystem=dataset.fs) if dataset.exists(path) else None
+
+
+def _save_index(dataset: Dataset, name: str, table: pa.Table) -> None:
+    dataset.write_parquet(dataset.path("shards", f"{name}.parquet"), table)
 
 
 def _write_deleted(dataset: Dataset, tables: list[pa.Table]) -> None:

@@ -43,6 +43,12 @@ SOURCE_COLUMNS = (
     Column("prompt", pa.string(), "The clip's own prompt; null = the job's `decoding.prompt`"),
     Column("size_bytes", pa.int64(), "Size of the video file, where its storage says so", "bytes"),
     Column(
+        "offset_bytes",
+        pa.int64(),
+        "Where the video begins in its tar shard; null = it is a file of its own",
+        "bytes",
+    ),
+    Column(
         "source_version",
         pa.string(),
         "State of the file when it was planned: size with etag or mtime; `missing` if not there",

@@ -8,7 +8,8 @@ The decoder process imports this, and starts often: neither pyarrow nor pydantic
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import io
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pipeline.config import StorageOptions
 
+PART_BYTES = 1 << 18  # one read of an archive for a video in it
 BLOCK_BYTES = 4 * 1024 * 1024  # one ranged read of a remote video
 MAX_BLOCKS = 16  # kept per open video: an index at the end of the file does not evict the frames
 
@@ -28,6 +30,18 @@ MAX_BLOCKS = 16  # kept per open video: an index at the end of the file does not
 def protocol_of(uri: str) -> str:
     """`s3://bucket/key` -> `s3`; a plain path -> `file`."""
     return uri.split("://", 1)[0].lower() if "://" in uri else "file"
+
+
+def tar_uri(member: str, shard: str) -> str:
+    """A file inside a tar archive, as fsspec writes it."""
+    return f"tar://{member}::{shard}"
+
+
+def shard_of(uri: str) -> str | None:
+    """The tar archive that a URI names, or names a member of; None for others."""
+    if uri.startswith("tar://"):
+        return uri.rpartition("::")[2]
+    return uri if uri.lower().endswith(".tar") else None
 
 
 def is_local(uri: str) -> bool:
@@ -56,8 +70,11 @@ def open_filesystem(uri: str, storage: StorageOptions) -> tuple[Any, str]:
     if is_local(uri):
         return LocalFileSystem(auto_mkdir=True), absolute(uri)
     protocol = protocol_of(uri)
-    options = {"use_listings_cache": False, **storage.get(protocol, {})}
-    fs: Any = cast(Any, fsspec).filesystem(protocol, **options)
+    library = cast(Any, fsspec)
+    aliases = library.get_filesystem_class(protocol).protocol  # a text, or several: ("s3", "s3a")
+    names = (protocol, *((aliases,) if isinstance(aliases, str) else aliases))
+    given = next((storage[name] for name in names if name in storage), {})
+    fs: Any = library.filesystem(protocol, **{"use_listings_cache": False, **given})
     return fs, str(fs._strip_protocol(uri))  # the only spelling fsspec offers for this
 
 
@@ -95,14 +112,56 @@ def _open_remote(fs: Any, path: str) -> BinaryIO:
         raise kind(f"{type(cause).__name__}: {cause}") from error
 
 
+def part_of(row: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Where the video of a row lies in its archive: (offset, size), for `open_video`."""
+    offset = row.get("offset_bytes")
+    return None if offset is None else (offset, row["size_bytes"])
+
+
 @contextmanager
-def open_video(uri: str, storage: StorageOptions) -> Generator[str | BinaryIO]:
+def open_video(
+    uri: str, storage: StorageOptions, part: tuple[int, int] | None = None
+) -> Generator[str | BinaryIO]:
     """A video as a decoder wants it: the path of a local file, else a seekable file that caches its
-    blocks.
+    blocks. `part` is where a video inside a tar archive lies: (offset, size) in bytes.
     """
+    if uri.startswith("tar://"):
+        if part is None:
+            raise ValueError(f"{uri}: its place in the archive is not given")
+        with _open_file(shard_of(uri) or uri, storage) as file:
+            yield cast(BinaryIO, io.BufferedReader(_Part(file, *part), PART_BYTES))
+    elif is_local(uri):
+        yield absolute(uri)
+    else:
+        with _open_file(uri, storage) as file:
+            yield file
+
+
+def _open_file(uri: str, storage: StorageOptions) -> BinaryIO:
     fs, path = open_filesystem(uri, storage)
-    if is_local(uri):
-        yield path
-        return
-    with _open_remote(fs, path) as file:
-        yield file
+    return fs.open(path, "rb") if is_local(uri) else _open_remote(fs, path)
+
+
+class _Part(io.RawIOBase):
+    """Some bytes of a file as a file of their own."""
+
+    def __init__(self, file: BinaryIO, offset: int, size: int) -> None:
+        self._file, self._offset, self._size, self._at = file, offset, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        self._file.seek(self._offset + self._at)
+        data = self._file.read(max(0, min(len(buffer), self._size - self._at)))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)

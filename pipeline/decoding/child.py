@@ -34,7 +34,7 @@ def prepare(parent: int) -> None:
 def decode(job: Job) -> Decoded | Failed:
     """Whatever is raised becomes a code here: exceptions of storage clients do not all pickle."""
     try:
-        with open_video(job.uri, job.storage) as source:
+        with open_video(job.uri, job.storage, job.part) as source:
             clip = job.read(
                 source,
                 job.spec,

@@ -26,7 +26,9 @@ ReadClip = Callable[..., Clip]
 
 @dataclass(frozen=True)
 class Job:
-    """One clip to decode. `memory` is the path of the file that its frames are written to."""
+    """One clip to decode. `memory` is the path of the file that its frames are written to; `part`
+    is where a video in a tar archive lies, (offset, size) in bytes.
+    """
 
     uri: str
     start_s: float | None
@@ -36,6 +38,7 @@ class Job:
     storage: Mapping[str, Mapping[str, Any]]
     memory: str
     read: ReadClip
+    part: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

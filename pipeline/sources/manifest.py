@@ -1,86 +1,76 @@
-"""A JSONL, CSV or Parquet file with one clip per row: `uri`, optional `video_id, start_s, end_s,
-prompt`.
+"""A file with one clip per row: JSONL, CSV or Parquet with `uri` and optional `video_id, start_s,
+end_s, prompt`, or a plain text file with one URI per line. Each may be gzipped (`clips.csv.gz`).
 
-Other columns are ignored, so that `errors/run=<id>/*.parquet` of an earlier run is a manifest too.
+Other columns are ignored, so that `errors/run=<id>/*.parquet` of an earlier run is a manifest too;
+names that look like misspelt ones are refused.
 """
 
 import csv
+import difflib
+import gzip
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from itertools import islice
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from pipeline.config import StorageOptions
 from pipeline.errors import SourceError
-from pipeline.sources.video_ref import (
-    MISSING_VERSION,
-    UNKNOWN_VERSION,
-    VideoRef,
-    size_of,
-    source_version,
-)
-from pipeline.storage import absolute, open_filesystem
+from pipeline.schema import ERRORS
+from pipeline.sources.video_ref import VideoRef
+from pipeline.storage import absolute, is_missing, open_filesystem
 
-CHUNK = 1024  # rows whose files are looked up together
-LOOKUP_THREADS = 16  # a look-up waits on the network, not on the CPU
+COLUMNS = ("uri", "video_id", "start_s", "end_s", "prompt")
+Row = tuple[int, Mapping[str, Any]]
+"""Its number, as an editor counts lines, and its columns."""
 
 
 def list_manifest(uri: str, storage: StorageOptions) -> Iterator[VideoRef]:
-    """Stream the clips of a manifest, each with the present state of its file.
+    """Stream the clips of a manifest, each with its place in it.
 
-    A relative `uri` is meant from the manifest's folder. A file that is missing is still a clip: it
-    becomes an error row. A row that is malformed raises `SourceError` with its place.
+    A relative `uri` is meant from the manifest's folder. A row that is malformed raises
+    `SourceError` with its place.
     """
     folder = absolute(uri).rsplit("/", 1)[0]
-    rows = (_parse(row, place, folder) for place, row in _rows(uri, storage))
-    with ThreadPoolExecutor(LOOKUP_THREADS) as pool:
-        while chunk := list(islice(rows, CHUNK)):
-            uris = sorted({ref.uri for ref in chunk})
-            states = dict(zip(uris, pool.map(lambda u: _state(u, storage), uris), strict=True))
-            for ref in chunk:
-                size, version = states[ref.uri]
-                yield replace(ref, size_bytes=size, source_version=version)
-
-
-def _state(uri: str, storage: StorageOptions) -> tuple[int | None, str]:
-    """Size and version of one file, as far as its storage says."""
-    try:
-        fs, path = open_filesystem(uri, storage)
-        info: Mapping[str, Any] = fs.info(path)
-    except FileNotFoundError:
-        return None, MISSING_VERSION
-    except Exception:  # any client's error, of this one row: decoding meets it again and names it
-        return None, UNKNOWN_VERSION
-    return size_of(info), source_version(info)
+    for place, row in _rows(uri, storage):
+        yield _parse(row, place, folder)
 
 
 def _rows(uri: str, storage: StorageOptions) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Rows of the file with their place (`clips.jsonl:3`) for messages."""
-    fs, path = open_filesystem(uri, storage)
-    name = path.rsplit("/", 1)[-1]
-    readers = {"jsonl": _jsonl, "ndjson": _jsonl, "csv": _csv, "parquet": _parquet}
-    reader = readers.get(name.rsplit(".", 1)[-1].lower())
+    name = uri.rsplit("/", 1)[-1]
+    plain = name.lower().removesuffix(".gz")
+    reader = READERS.get(plain.rsplit(".", 1)[-1])
     if reader is None:
         raise SourceError(
-            f"source.manifest: {uri}: expected a name ending in .jsonl, .csv or .parquet"
+            f"source.manifest: {uri}: expected a name ending in .jsonl, .csv, .parquet or .txt (a "
+            "URI per line), each also with .gz"
         )
+    packed = "gzip" if plain != name.lower() else None
+    number = 0
     try:
-        with fs.open(path, "rb") as file:
+        fs, path = open_filesystem(uri, storage)
+        with fs.open(path, "rb", compression=packed) as file:
             for number, row in reader(file):
                 yield f"{name}:{number}", row
     except FileNotFoundError as error:
-        raise SourceError(f"source.manifest: there is no file {uri}") from error
-    except (OSError, ValueError, csv.Error) as error:
-        raise SourceError(f"source.manifest: cannot read {uri}: {error}") from error
+        if is_missing(error):
+            raise SourceError(f"source.manifest: there is no file {uri}") from error
+        cause = error.__cause__
+        raise SourceError(f"source.manifest: cannot read {uri}: {cause}") from error
+    except SourceError:
+        raise
+    except Exception as error:  # whatever the storage's client or a parser raises
+        where = f" after row {number}" if number else ""
+        raise SourceError(f"source.manifest: cannot read {uri}{where}: {error}") from error
 
 
-def _jsonl(file: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _jsonl(file: Iterable[bytes]) -> Iterator[Row]:
     for number, line in enumerate(file, start=1):
         if line.strip():
             row = json.loads(line)
@@ -89,41 +79,89 @@ def _jsonl(file: Iterable[bytes]) -> Iterator[tuple[int, Mapping[str, Any]]]:
             yield number, row
 
 
-def _csv(file: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _csv(file: Any) -> Iterator[Row]:
     reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
     for row in reader:
-        yield reader.line_num, {key: value for key, value in row.items() if value != ""}
+        if None in row:
+            raise ValueError(f"line {reader.line_num} has more values than there are columns")
+        yield reader.line_num, {key: value or None for key, value in row.items()}
 
 
-def _parquet(file: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    parquet = pq.ParquetFile(file)
-    known = [
-        name
-        for name in ("uri", "video_id", "start_s", "end_s", "prompt")
-        if name in parquet.schema_arrow.names
-    ]
-    number = 0
-    for batch in parquet.iter_batches(columns=known):
-        for row in batch.to_pylist():
-            number += 1
-            yield number, row
+def _parquet(file: Any) -> Iterator[Row]:
+    with tempfile.TemporaryFile(prefix="manifest-") as unpacked:
+        if isinstance(file, gzip.GzipFile):  # Parquet is read from its end: not through gzip
+            shutil.copyfileobj(file, unpacked, 1 << 20)
+            file = unpacked
+        parquet = pq.ParquetFile(file)
+        names = parquet.schema_arrow.names
+        others = dict.fromkeys(name for name in names if name not in COLUMNS)
+        number = 0
+        for batch in parquet.iter_batches(columns=[name for name in names if name in COLUMNS]):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, others | row
+
+
+def _text(file: Iterable[bytes]) -> Iterator[Row]:
+    for number, line in enumerate(file, start=1):
+        uri = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        if uri:
+            yield number, {"uri": uri}
+
+
+READERS: Mapping[str, Callable[[Any], Iterator[Row]]] = {
+    "jsonl": _jsonl,
+    "ndjson": _jsonl,
+    "csv": _csv,
+    "parquet": _parquet,
+    "txt": _text,
+}
+
+
+@cache
+def _misspelt(columns: tuple[str, ...]) -> str | None:
+    """What to say of the first column whose name is nearly that of a known one."""
+    for column in columns:
+        if column in COLUMNS or column in ERRORS.names:
+            continue
+        plain = column.strip().lower()
+        near = difflib.get_close_matches(plain, COLUMNS, n=1, cutoff=0.82)
+        near = [name for name in COLUMNS if name == f"{plain}_s"] or near  # `end`
+        if near:
+            return (
+                f"there is no column `{column}`; did you mean `{near[0]}`? (Other columns are "
+                "ignored: rename it if it is something else.)"
+            )
+    return None
 
 
 def _parse(row: Mapping[str, Any], place: str, folder: str) -> VideoRef:
-    uri = row.get("uri")
-    if not isinstance(uri, str) or not uri:
-        raise SourceError(
-            f"source.manifest: {place}: `uri` is missing (columns here: {', '.join(row) or 'none'})"
-        )
-    full = absolute(uri, base=folder)
+    said = _misspelt(tuple(row))
+    if said is not None:
+        raise SourceError(f"source.manifest: {place}: {said}")
+    uri = _text_of(row, "uri", place)
+    if uri is None:
+        columns = ", ".join(row) or "none"
+        raise SourceError(f"source.manifest: {place}: `uri` is missing (columns here: {columns})")
     return VideoRef(
-        uri=full,
-        video_id=str(row.get("video_id") or uri),
+        uri=absolute(uri, base=folder),
+        video_id=_text_of(row, "video_id", place) or uri,
         start_s=_seconds(row, "start_s", place),
         end_s=_seconds(row, "end_s", place),
-        prompt=str(row["prompt"]) if row.get("prompt") else None,
+        prompt=_text_of(row, "prompt", place),
         place=place,
     )
+
+
+def _text_of(row: Mapping[str, Any], key: str, place: str) -> str | None:
+    """None for what is not there or empty; a number may stand for a name, as in 1234.mp4's id."""
+    value = row.get(key)
+    if value is None or value == "":
+        return None
+    number = isinstance(value, int) and not isinstance(value, bool) and key == "video_id"
+    if not isinstance(value, str) and not number:
+        raise SourceError(f"source.manifest: {place}: {key} = {value!r} is not a text")
+    return str(value)
 
 
 def _seconds(row: Mapping[str, Any], key: str, place: str) -> float | None:
@@ -134,6 +172,6 @@ def _seconds(row: Mapping[str, Any], key: str, place: str) -> float | None:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not math.isfinite(number):
+    if not math.isfinite(number) or isinstance(value, bool):
         raise SourceError(f"source.manifest: {place}: {key} = {value!r} is not a number of seconds")
     return number

@@ -1,51 +1,31 @@
-"""A folder or object prefix, and globs, on any fsspec protocol."""
+"""A folder or object prefix with globs, or a single file, on any allowed protocol."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fsspec.utils import glob_translate  # pyright: ignore
 
 from pipeline.config import StorageOptions
 from pipeline.errors import SourceError
+from pipeline.sources.listing import list_files
+from pipeline.sources.look_up import look_up
 from pipeline.sources.video_ref import VideoRef, size_of, source_version
-from pipeline.storage import absolute, is_local, open_filesystem, protocol_of
+from pipeline.storage import absolute, is_local, is_missing, open_filesystem, protocol_of
+
+WEB = ("http", "https")
+Wanted = Callable[[str], bool]
 
 
 def list_prefix(prefix: str, globs: Sequence[str], storage: StorageOptions) -> Iterator[VideoRef]:
-    """Stream the files under `prefix` whose path below it matches one of `globs`.
+    """Stream the files under `prefix` whose path below it matches one of `globs`; a prefix that is
+    itself a file gives that file.
 
-    `video_id` is that path. The listing walks folder by folder and is never held as a whole.
+    `video_id` is the path below the prefix. The listing is never held as a whole.
     """
-    try:
-        fs, root = open_filesystem(prefix, storage)
-    except (ValueError, ImportError, TypeError) as error:  # no such protocol, or no client for it
-        raise SourceError(f"source.prefix: {prefix}: {error}") from error
-    root = root.rstrip("/")
-    wanted = _pattern(globs)
-    found_folder, seen, matched = False, 0, 0
-    for folder, _, files in _walk(fs, root, prefix):
-        found_folder = True
-        for name in sorted(files):
-            path = f"{folder.rstrip('/')}/{name}"
-            relative = path[len(root) :].lstrip("/")
-            seen += 1
-            if wanted.fullmatch(relative):
-                matched += 1
-                info = files[name]
-                yield VideoRef(
-                    uri=_uri(prefix, path),
-                    video_id=relative,
-                    size_bytes=size_of(info),
-                    source_version=source_version(info),
-                )
-    if not found_folder:
-        raise SourceError(f"source.prefix: there is no folder or prefix {prefix}")
-    if not matched:
-        raise SourceError(
-            f"source.prefix: none of the {seen} files below {prefix} matches source.glob "
-            f"({', '.join(globs)})"
-        )
+    refs = _list(prefix, _matcher(globs), ", ".join(globs), storage)
+    # A web server's folder page names files only.
+    return look_up(refs, storage) if protocol_of(prefix) in WEB else refs
 
 
 def covered_by_prefix(
@@ -53,28 +33,70 @@ def covered_by_prefix(
 ) -> Callable[[str], bool]:
     """Whether a URI is one that `list_prefix` yields when the file is there."""
     _, root = open_filesystem(prefix, storage)
-    below, wanted = _uri(prefix, root).rstrip("/") + "/", _pattern(globs)
-    return lambda uri: uri.startswith(below) and bool(wanted.fullmatch(uri[len(below) :]))
+    top = _uri(prefix, root.rstrip("/"))
+    below, wanted = f"{top}/", _matcher(globs)
+    return lambda uri: uri == top or (uri.startswith(below) and wanted(uri[len(below) :]))
 
 
-def _pattern(globs: Sequence[str]) -> re.Pattern[str]:
+def _list(prefix: str, wanted: Wanted, globs: str, storage: StorageOptions) -> Iterator[VideoRef]:
+    seen = matched = 0
+    try:
+        fs, root = open_filesystem(prefix, storage)
+        root = root.rstrip("/") or "/"
+        if _is_file(fs, root, prefix):
+            yield _ref(prefix, root, root.rsplit("/", 1)[-1], fs.info(root))
+            return
+        for path, info in list_files(fs, root):
+            seen += 1
+            relative = path[len(root) :].lstrip("/")
+            if wanted(relative):
+                matched += 1
+                yield _ref(prefix, path, relative, info)
+        found = seen or fs.isdir(root)
+    except Exception as error:
+        # Credentials, endpoint, permissions, in the words of whichever client it is (botocore's
+        # errors are no OSErrors): the source, not one video.
+        gone = isinstance(error, FileNotFoundError) and is_missing(error)
+        if seen or not gone:
+            cause = error.__cause__ if isinstance(error, FileNotFoundError) else error
+            raise SourceError(f"source.prefix: cannot list {prefix}: {cause}") from error
+        found = False
+    if not found:
+        raise SourceError(f"source.prefix: there is no folder, prefix or file {prefix}")
+    if not matched:
+        files = "1 file" if seen == 1 else f"{seen} files"
+        raise SourceError(
+            f"source.prefix: none of the {files} below {prefix} matches source.glob ({globs})"
+        )
+
+
+def _is_file(fs: Any, root: str, prefix: str) -> bool:
+    if prefix.endswith("/"):
+        return False
+    if (
+        protocol_of(prefix) in WEB
+    ):  # every address is a file to its client; a page with links is not
+        return not fs.isdir(root)
+    return fs.info(root)["type"] == "file"
+
+
+def _ref(prefix: str, path: str, video_id: str, info: Mapping[str, Any] | None) -> VideoRef:
+    return VideoRef(
+        uri=_uri(prefix, path),
+        video_id=video_id,
+        size_bytes=size_of(info),
+        source_version=source_version(info),
+    )
+
+
+def _matcher(globs: Sequence[str]) -> Wanted:
     pattern = "|".join(f"(?:{glob_translate(glob)})" for glob in globs)
-    return re.compile(pattern, re.IGNORECASE)  # cameras write .MP4
+    wanted = re.compile(pattern, re.IGNORECASE)  # cameras write .MP4
+    return lambda relative: wanted.fullmatch(relative) is not None
 
 
 def _uri(prefix: str, path: str) -> str:
     """One spelling of a path that the filesystem of `prefix` names."""
-    return absolute(path) if is_local(prefix) else f"{protocol_of(prefix)}://{path.lstrip('/')}"
-
-
-def _walk(fs: Any, root: str, prefix: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    try:
-        if not fs.isdir(root):
-            raise SourceError(f"source.prefix: there is no folder or prefix {prefix}")
-        yield from fs.walk(root, detail=True, on_error="raise")
-    except SourceError:
-        raise
-    except Exception as error:
-        # Credentials, endpoint, permissions, in the words of whichever client it is (botocore's
-        # errors are no OSErrors): the source, not one video.
-        raise SourceError(f"source.prefix: cannot list {prefix}: {error}") from error
+    if is_local(prefix):
+        return absolute(path)
+    return path if "://" in path else f"{protocol_of(prefix)}://{path.lstrip('/')}"

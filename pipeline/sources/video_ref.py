@@ -14,7 +14,8 @@ UNSEEN_VERSIONS = (MISSING_VERSION, UNKNOWN_VERSION)
 @dataclass(frozen=True)
 class VideoRef:
     """One clip: a span of one video. `start_s`/`end_s` are seconds from the start of the file, None
-    = its ends. `place` is where the source names it (`clips.csv:7`), for messages.
+    = its ends. `offset_bytes` is where the video begins in its tar shard (None: it is a file of
+    its own). `place` is where the source names it (`clips.csv:7`), for messages.
     """
 
     uri: str
@@ -23,6 +24,7 @@ class VideoRef:
     end_s: float | None = None
     prompt: str | None = None
     size_bytes: int | None = None
+    offset_bytes: int | None = None
     source_version: str = MISSING_VERSION
     place: str | None = None
 
@@ -40,7 +42,7 @@ def source_version(info: Mapping[str, Any] | None) -> str:
     for key in ("ETag", "etag", "md5Hash", "md5", "content_md5"):
         if info.get(key):
             return f"size={size};etag={str(info[key]).strip(chr(34))}"
-    for key in ("mtime", "LastModified", "last_modified", "updated"):
+    for key in ("mtime", "LastModified", "Last-Modified", "last_modified", "updated"):
         if info.get(key):
             return f"size={size};mtime={info[key]}"
     return f"size={size}"

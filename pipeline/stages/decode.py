@@ -19,6 +19,7 @@ from pipeline.decoding.process import decoder_process
 from pipeline.decoding.types import Decoded, Failed, Job, ReadClip
 from pipeline.frames import NO_FRAMES, pack, to_table
 from pipeline.schema import DECODED, VIDEO_COLUMNS
+from pipeline.storage import part_of
 
 NO_VIDEO: Mapping[str, Any] = {column.name: None for column in VIDEO_COLUMNS}
 
@@ -46,6 +47,7 @@ def decode_row(
             storage=storage,
             memory=memory.path,
             read=read,
+            part=part_of(row),
         )
         result = decoder_process().run(job, video.timeout_s, video.memory_mb)
         if isinstance(result, Failed):

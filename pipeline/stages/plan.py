@@ -183,6 +183,7 @@ def _row(identity: str, ref: VideoRef) -> dict[str, Any]:
         "end_s": ref.end_s,
         "prompt": ref.prompt,
         "size_bytes": ref.size_bytes,
+        "offset_bytes": ref.offset_bytes,
         "source_version": ref.source_version,
     }
 

@@ -43,7 +43,7 @@ def test_a_bad_setting_is_one_message_and_exit_2(
 def test_a_missing_source_is_exit_2(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "--config", config, "--set", "source.prefix=/nowhere")
     assert code == 2
-    assert err == "error: source.prefix: there is no folder or prefix /nowhere\n"
+    assert err == "error: source.prefix: there is no folder, prefix or file /nowhere\n"
 
 
 def test_a_dry_run_counts(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

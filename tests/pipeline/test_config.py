@@ -50,7 +50,10 @@ def message(*assignments: str) -> str:
         ),
         ("decoding.draft_length=0", "decoding.draft_length = 0: expected 1 to 64"),
         ("decoding.policy.loose_share=2", "decoding.policy.loose_share = 2.0: expected 0 to 1"),
-        ("decoding.pruning=some", "decoding.pruning = 'some': expected 'uniform' or 'none'"),
+        (
+            "decoding.pruning=some",
+            "decoding.pruning = 'some': expected 'uniform', 'frames', 'attention' or 'none'",
+        ),
         ("run.max_error_share=2", "run.max_error_share = 2.0: expected 0 to 1"),
         (
             "caption.actors=[4, 1]",

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -198,11 +199,28 @@ def test_a_manifest_with_spans_prompts_and_a_missing_file(tmp_path: Path) -> Non
     assert dry_run(again).counts.held == 1  # an errors file is a manifest
 
 
+def test_videos_in_tar_shards(tmp_path: Path) -> None:
+    videos = [write_video(tmp_path / f"{n}.mp4", brightness=50 * n) for n in (1, 2)]
+    (tmp_path / "videos").mkdir()
+    with tarfile.open(tmp_path / "videos" / "s.tar", "w") as shard:
+        for path in videos:
+            shard.add(path, path.name)
+    config = settings(tmp_path, "source.glob=*.tar")
+    assert caption(config)[0].succeeded == 2
+    found = {row["video_id"]: row for row in rows(tmp_path, "captions")}
+    assert sorted(found) == ["s.tar/1.mp4", "s.tar/2.mp4"]
+    for n, row in enumerate(found.values(), start=1):
+        assert row["uri"] == f"tar://{n}.mp4::{tmp_path / 'videos' / 's.tar'}"
+        assert abs(int(row["caption"].rsplit(" ", 1)[1]) - 50 * n) <= 3
+    assert caption(config)[0].already_held == 2
+    assert len(list((tmp_path / "out" / "shards").iterdir())) == 1
+
+
 def test_duplicates_name_themselves_and_leave_no_run(tmp_path: Path) -> None:
     write_video(tmp_path / "v.mp4", brightness=60)
     (tmp_path / "m.csv").write_text("uri\nv.mp4\n./v.mp4\n")
     config = settings(tmp_path, "source.prefix=null", f"source.manifest={tmp_path / 'm.csv'}")
-    with pytest.raises(SourceError, match=r"more than once: .*v\.mp4"):
+    with pytest.raises(SourceError, match=r"more than once: .*v\.mp4 \(m.csv:2, m.csv:3\)"):
         caption(config)
     assert Dataset.open(config.output, {}).unfinished_runs() == []
 

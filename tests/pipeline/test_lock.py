@@ -8,13 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from pipeline import lock as lock_module
 from pipeline.errors import LockedError, LockLostError
@@ -172,18 +170,12 @@ def test_of_many_drivers_one_gets_it(output: str) -> None:
     assert len(refused) == 3
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, Any]]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
+@pytest.fixture
+def s3(s3_endpoint: str) -> dict[str, Any]:
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-    boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys).create_bucket(
-        Bucket="locks"
-    )
-    yield {"s3": {"key": "test", "secret": "test", "endpoint_url": url}}
-    server.stop()
+    client = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1", **keys)
+    client.create_bucket(Bucket="locks")
+    return {"s3": {"key": "test", "secret": "test", "endpoint_url": s3_endpoint}}
 
 
 def test_on_s3_the_second_is_refused_and_the_lock_removed(

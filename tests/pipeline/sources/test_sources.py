@@ -1,25 +1,18 @@
-"""Prefixes and manifests on local disk (S3 is in test_s3.py)."""
+"""Prefixes on local disk and the web (S3 is in test_s3.py, manifests in test_manifest.py)."""
 
-import csv
-import json
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline.config import SourceSettings
 from pipeline.errors import SourceError
-from pipeline.sources import VideoRef, read_source
-from pipeline.sources.prefix import list_prefix
+from pipeline.sources import VideoRef, covered_by, read_source
 from pipeline.sources.video_ref import source_version
-
-ROWS = [
-    {"uri": "a.mp4", "video_id": "first", "start_s": 1.5, "end_s": 3.0, "prompt": "Why?"},
-    {"uri": "sub/b.mp4"},
-    {"uri": "gone.mp4"},
-]
 
 
 @pytest.fixture
@@ -57,61 +50,8 @@ def test_file_uris_and_relative_paths_are_one_spelling(
 
 
 def test_a_missing_prefix_is_an_error() -> None:
-    with pytest.raises(SourceError, match="no folder or prefix /nowhere"):
+    with pytest.raises(SourceError, match="no folder, prefix or file /nowhere"):
         refs(prefix="/nowhere")
-
-
-def write_manifest(folder: Path, kind: str) -> Path:
-    path = folder / f"clips.{kind}"
-    if kind == "jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in ROWS) + "\n\n")
-    elif kind == "csv":
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(
-                file, ["uri", "video_id", "start_s", "end_s", "prompt", "other"]
-            )
-            writer.writeheader()
-            writer.writerows(ROWS)
-    else:
-        pq.write_table(pa.Table.from_pylist(ROWS), path)
-    return path
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-def test_manifests_of_each_kind_say_the_same(folder: Path, kind: str) -> None:
-    first, second, gone = refs(manifest=str(write_manifest(folder, kind)))
-    assert (first.uri, first.video_id) == (str(folder / "a.mp4"), "first")
-    assert (first.start_s, first.end_s, first.prompt) == (1.5, 3.0, "Why?")
-    assert (second.video_id, second.start_s, second.prompt) == ("sub/b.mp4", None, None)
-    assert second.source_version.startswith("size=7;mtime=")
-    assert (gone.source_version, gone.size_bytes) == ("missing", None)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        ("m.jsonl", '{"url": "a.mp4"}\n', r"m.jsonl:1: `uri` is missing \(columns here: url\)"),
-        (
-            "m.jsonl",
-            '{"uri": "a", "start_s": "soon"}\n',
-            "m.jsonl:1: start_s = 'soon' is not a number",
-        ),
-        ("m.jsonl", "not json\n", "cannot read"),
-        ("m.csv", "uri,end_s\na.mp4,nan\n", "m.csv:2: end_s = 'nan' is not a number"),
-        ("m.txt", "a.mp4\n", "expected a name ending in .jsonl, .csv or .parquet"),
-    ],
-)
-def test_a_malformed_manifest_says_where(
-    tmp_path: Path, name: str, text: str, expected: str
-) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(SourceError, match=expected):
-        refs(manifest=str(tmp_path / name))
-
-
-def test_a_missing_manifest_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="there is no file"):
-        refs(manifest=str(tmp_path / "none.jsonl"))
 
 
 def test_a_version_prefers_the_etag() -> None:
@@ -122,19 +62,95 @@ def test_a_version_prefers_the_etag() -> None:
 
 def test_a_glob_matches_whatever_the_case(tmp_path: Path) -> None:
     (tmp_path / "CAMERA.MP4").write_bytes(b"x")
-    refs = list(list_prefix(str(tmp_path), ("**/*.mp4",), {}))
-    assert [ref.video_id for ref in refs] == ["CAMERA.MP4"]
+    found = refs(prefix=str(tmp_path), glob=("**/*.mp4",))
+    assert [ref.video_id for ref in found] == ["CAMERA.MP4"]
 
 
 def test_a_prefix_without_a_match_is_an_error_that_counts_files(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"x")
-    with pytest.raises(SourceError, match=r"none of the 1 files .* matches source.glob"):
-        list(list_prefix(str(tmp_path), ("**/*.mp4",), {}))
+    with pytest.raises(SourceError, match=r"none of the 1 file below .* matches source.glob"):
+        refs(prefix=str(tmp_path))
+
+
+def test_a_prefix_may_name_a_single_file(folder: Path) -> None:
+    one = refs(prefix=str(folder / "sub" / "b.mp4"))
+    assert [(ref.uri, ref.video_id) for ref in one] == [(str(folder / "sub/b.mp4"), "b.mp4")]
+    assert one[0].size_bytes == 7
+    assert len(refs(prefix=str(folder / "notes.txt"))) == 1  # asked for by name
+    covers = covered_by(SourceSettings(prefix=str(folder / "a.mp4")), {})
+    assert (covers(str(folder / "a.mp4")), covers(str(folder / "b.mp4"))) == (True, False)
+
+
+def test_links_are_followed_and_loops_are_not(folder: Path) -> None:
+    (folder / "link.mp4").symlink_to(folder / "a.mp4")
+    (folder / "nowhere.mp4").symlink_to(folder / "gone.mp4")
+    (folder / "sub" / "up").symlink_to(folder)
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "there").symlink_to(folder / "sub")
+    (folder / "elsewhere" / "back").symlink_to(folder / "elsewhere" / "there")
+    found = {ref.video_id: ref for ref in refs(prefix=str(folder), glob=("**/*.mp4",))}
+    assert sorted(found) == [
+        "a.mp4", "elsewhere/back/b.mp4", "elsewhere/there/b.mp4", "link.mp4", "nowhere.mp4",
+        "sub/b.mp4",
+    ]  # fmt: skip
+    assert found["link.mp4"].source_version == found["a.mp4"].source_version
+    assert found["nowhere.mp4"].source_version == "missing"
+
+
+def test_what_is_covered_is_what_would_be_listed(folder: Path) -> None:
+    covers = covered_by(SourceSettings(prefix=str(folder), glob=("sub/*.mp4",)), {})
+    assert covers(str(folder / "sub" / "x.mp4"))
+    assert not covers(str(folder / "x.mp4"))
+    assert not covers(str(folder) + "2/sub/x.mp4")
+    assert covered_by(SourceSettings(prefix=str(folder), glob=("*.tar",)), {})(
+        f"tar://x.mp4::{folder / 's.tar'}"
+    )
+    assert not covered_by(SourceSettings(manifest="m.csv"), {})(str(folder / "sub" / "x.mp4"))
 
 
 def test_a_storage_that_cannot_be_reached_is_one_message() -> None:
-    storage = {"s3": {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s"}}
-    with pytest.raises(SourceError, match="cannot list s3://bucket/x"):
-        list(list_prefix("s3://bucket/x", ("**/*.mp4",), storage))
-    with pytest.raises(SourceError, match="foo://bucket"):
-        list(list_prefix("foo://bucket/x", ("**/*.mp4",), {}))
+    quick = {"config_kwargs": {"retries": {"max_attempts": 0}}}
+    s3 = {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s", **quick}
+    storage = {"s3": s3}
+    with pytest.raises(SourceError, match="cannot list s3://bucket/x: Could not connect"):
+        list(read_source(SourceSettings(prefix="s3://bucket/x"), storage))
+    with pytest.raises(SourceError, match=r"cannot list http://127.0.0.1:9/x: .*[Cc]onnect"):
+        refs(prefix="http://127.0.0.1:9/x")
+    with pytest.raises(SourceError, match="cannot list foo://bucket/x: Protocol not known"):
+        refs(prefix="foo://bucket/x", protocols=("foo",))
+
+
+@pytest.mark.parametrize("prefix", ["ssh://host/videos", "simplecache::s3://bucket/videos", "x://"])
+def test_a_protocol_that_is_not_allowed_is_refused(prefix: str) -> None:
+    with pytest.raises(
+        SourceError, match=r"^source.prefix: .* is not in source.protocols \(file, "
+    ):
+        refs(prefix=prefix)
+
+
+@pytest.fixture
+def web(folder: Path) -> Iterator[str]:
+    """The folder over HTTP, with a page of links for each folder."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_web_server_lists_and_is_asked_for_each_file(web: str) -> None:
+    found = refs(prefix=f"{web}/")
+    assert [ref.video_id for ref in found] == ["a.mp4", "sub/b.mp4", "sub/c.MKV"]
+    assert found[1].uri == f"{web}/sub/b.mp4"
+    assert found[1].size_bytes == 7
+    assert "Last-Modified" not in found[1].source_version
+    assert found[1].source_version.startswith("size=7;mtime=")
+    assert [ref.uri for ref in refs(prefix=f"{web}/a.mp4")] == [f"{web}/a.mp4"]
+    with pytest.raises(SourceError, match="there is no folder, prefix or file"):
+        refs(prefix=f"{web}/gone.mp4")
