@@ -94,7 +94,11 @@ class DecoderProcess:
                 self.close()
                 self._pool = _new_pool()
             pool, is_over = self._pool, False
-            future = pool.schedule(decode, args=(job,), timeout=timeout_s)
+            try:
+                future = pool.schedule(decode, args=(job,), timeout=timeout_s)
+            except RuntimeError:  # it broke just now, or no process can be made
+                self.close()
+                continue
             until = time.monotonic() + START_S
             while not wait((future,), WATCH_S).done and pool.active:
                 if future.running():

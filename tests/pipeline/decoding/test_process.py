@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from pipeline.config import VideoSettings
 from pipeline.decoding.process import _children, decoder_process, private_bytes
 from pipeline.frames import unpack
 from pipeline.stages.decode import decode_table
+from tests.lvspec.video import small
 from tests.pipeline.decoding import misbehaving
 from tests.pipeline.decoding.measure_throughput import KINDS, manifest_row, measure
 from tests.pipeline.decoding.processes import children, num_open_files
@@ -76,6 +78,29 @@ def test_trouble_costs_its_own_row_only(folder: Path, trouble: str, code: str, w
     assert (before["status"], after["status"]) == ("ok", "ok")
     assert (bad["status"], bad["error_stage"], bad["error_code"]) == ("error", "decode", code)
     assert words in bad["error_message"]
+
+
+def test_a_bomb_costs_its_own_row_only(folder: Path, tmp_path: Path) -> None:
+    """2.6 KB of MP4 whose index promises 40 million pictures: FFmpeg expands it to 3 GB."""
+    video = VideoSettings(memory_mb=200)
+    write_index_bomb(tmp_path / "bomb.mp4", num_pictures=40_000_000)
+    rows = [manifest_row(tmp_path / "bomb.mp4"), manifest_row(folder / "good.mp4")]
+    done = decode_table(pa.Table.from_pylist(rows), run_id="r", spec=SPEC, video=video, storage={})
+    assert [t["error_code"][0].as_py() for t in done] == ["decode_memory", None]
+
+
+def write_index_bomb(path: Path, num_pictures: int) -> None:
+    data = bytearray(small.write(path, 20).read_bytes())
+    tables = {  # of the index: one chunk of pictures of one byte and 512 ticks each
+        b"stsz": struct.pack(">II", 1, num_pictures),
+        b"stts": struct.pack(">III", 1, num_pictures, 512),
+        b"stsc": struct.pack(">IIII", 1, 1, num_pictures, 1),
+        b"stco": struct.pack(">I", 1),
+    }
+    for kind, body in tables.items():
+        start = data.index(kind) + 8  # behind the box's type, version and flags
+        data[start : start + len(body)] = body
+    path.write_bytes(data)
 
 
 def test_one_process_serves_many_clips(folder: Path) -> None:
