@@ -22,11 +22,14 @@ class Arrival:
 
     prepared, prompt: as the target sees it. for_draft: as the draft model's processor prepares it
     (the same object where the two agree).
+    attention: float [V], what the target's text pays to each video token (`lvspec.attention`); None
+        where the drafter does not need it.
     """
 
     prepared: Prepared
     prompt: Prompt
     for_draft: Callable[[], Prepared]
+    attention: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,14 @@ class Round:
 
 
 class Drafter(Protocol):
-    """See the module's docstring. cache_bytes: what one token takes in the drafter's own cache."""
+    """See the module's docstring.
+
+    cache_bytes: what one token takes in the drafter's own cache.
+    needs_attention: whether `Arrival.attention` is wanted.
+    """
 
     cache_bytes: int
+    needs_attention: bool
 
     def reserve(self, length: int) -> None:
         """Take the memory for `length` tokens in every slot now."""
@@ -79,6 +87,7 @@ class NoDrafter:
     """Plain decoding: nothing is ever proposed."""
 
     cache_bytes = 0
+    needs_attention = False
 
     def reserve(self, length: int) -> None:
         pass

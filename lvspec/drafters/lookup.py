@@ -39,6 +39,7 @@ class LookupDrafter:
         self._filler = filler
         self._behind = behind
         self.cache_bytes = behind.cache_bytes if behind else 0
+        self.needs_attention = behind is not None and behind.needs_attention
 
     def reserve(self, length: int) -> None:
         if self._behind:

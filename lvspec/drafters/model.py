@@ -32,6 +32,7 @@ class ModelDrafter:
         own_prompt: bool = True,
     ) -> None:
         self.cache_bytes = model.cache_bytes
+        self.needs_attention = pruner.needs_attention
         self._slots = SlotModel(model, settings.slots)
         self._chunk = settings.prefill_chunk
         self._pruner = pruner
@@ -54,9 +55,11 @@ class ModelDrafter:
         return int(pruned.is_video.sum())
 
     def _pruned(self, arrival: Arrival) -> Prompt:
-        if not self._own_prompt:
-            return self._pruner.prune(arrival.prompt)
-        return self._pruner.encode(self._slots.model, arrival.for_draft())
+        model, select = self._slots.model, self._pruner.select(arrival.attention)
+        if self._own_prompt:
+            return model.encode(arrival.for_draft(), select)
+        prompt, patches = arrival.prompt, model.num_patches(arrival.prepared)
+        return prompt.keep_video(select(int(prompt.is_video.sum()), patches))
 
     def propose(self, so_far: Round) -> Tensor:
         slots, rows = self._slots, so_far.rows

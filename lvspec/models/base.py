@@ -6,7 +6,8 @@ says which part of the stock model is the text decoder. It never sees a slot or 
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,11 @@ from lvspec.cache import SlotCache
 from lvspec.models.refusals import check_attention, check_croppable
 from lvspec.models.timing import at_their_rate
 from lvspec.video import FrameSpec
+
+Select = Callable[[int, int], Tensor]
+"""Which video tokens of a prompt to keep: from their number, and the number of temporal patches
+that they show in order and in equal shares, to ascending indices int64 [kept] among them.
+"""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,23 @@ class Prompt:
             self.next_position,
             None if deepstack is None else deepstack[:, kept.to(deepstack.device)],
         )
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a vision tower says of temporal patches.
+
+    tokens: [V, D], in time order, as many of each patch. deepstack: [L, V, D], see `Prompt`.
+    """
+
+    tokens: Tensor
+    deepstack: Tensor | None = None
+
+    def pick(self, rows: Tensor) -> "Features":
+        """Some of the tokens: indices int64 [n]."""
+        rows = rows.to(self.tokens.device)
+        deepstack = None if self.deepstack is None else self.deepstack[:, rows]
+        return Features(self.tokens[rows], deepstack)
 
 
 class VideoModel(ABC):
@@ -173,9 +196,42 @@ class VideoModel(ABC):
         )
         return Prepared(inputs.to(self.device))
 
+    def encode(self, prepared: Prepared, select: Select | None = None) -> Prompt:
+        """Run the vision tower and place its features among the text embeddings.
+
+        select: which video tokens to keep. The prompt lacks the others, and a temporal patch
+            without a kept token never enters the vision tower.
+        """
+        prompt = self.place(prepared)
+        if select is None:
+            features = self.features(prepared, None)
+        else:
+            tokens, patches = int(prompt.is_video.sum()), self.num_patches(prepared)
+            per_patch = tokens // patches
+            kept = select(tokens, patches)
+            shown, nth = torch.unique(kept // per_patch, return_inverse=True)
+            features = self.features(prepared, shown if len(shown) < patches else None)
+            features = features.pick(nth * per_patch + kept % per_patch)
+            prompt = prompt.keep_video(kept)
+        embeds = prompt.embeds
+        embeds[prompt.is_video] = features.tokens.to(embeds.device, embeds.dtype)
+        return replace(prompt, deepstack=features.deepstack)
+
+    def place(self, prepared: Prepared) -> Prompt:
+        """The prompt with placeholders where the video's features go."""
+        ids = prepared.input_ids
+        positions = torch.arange(len(ids), device=ids.device)[None]
+        return Prompt(self.embed(ids), positions, ids == self.video_token_id, len(ids))
+
     @abstractmethod
-    def encode(self, prepared: Prepared) -> Prompt:
-        """Run the vision tower and place its features among the text embeddings."""
+    def num_patches(self, prepared: Prepared) -> int:
+        """Temporal patches of the video: what the vision tower sees on its own, one or two frames
+        of it; no tower of these families looks from one to another.
+        """
+
+    @abstractmethod
+    def features(self, prepared: Prepared, patches: Tensor | None) -> Features:
+        """Run the vision tower on some temporal patches (ascending indices; None is all)."""
 
     @staticmethod
     @abstractmethod

@@ -6,10 +6,9 @@ its start and end tokens. The placeholder is the images'; positions are plain.
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from lvspec.models.base import Prepared, Prompt, VideoModel
+from lvspec.models.base import Features, Prepared, VideoModel
 from lvspec.models.sizes import one_size
 from lvspec.video import FrameSpec
 
@@ -31,17 +30,12 @@ class InternVL(VideoModel):
     ) -> FrameSpec:
         return one_size(processor, count, min_pixels, max_pixels)
 
-    def encode(self, prepared: Prepared) -> Prompt:
-        inputs = prepared.inputs
-        ids = inputs["input_ids"]
-        embeds: Tensor = self.embed(ids)[0]
-        is_video = ids[0] == self.video_token_id
-        embeds[is_video] = self.features(inputs).to(embeds.device, embeds.dtype)
-        size = ids.shape[1]
-        return Prompt(embeds, torch.arange(size, device=ids.device)[None], is_video, size)
+    def num_patches(self, prepared: Prepared) -> int:
+        return prepared.inputs["pixel_values"].shape[0]
 
-    def features(self, inputs: Any) -> Tensor:
-        """[V, D]."""
-        pixels = inputs["pixel_values"]
-        features = self.model.model.get_image_features(pixels, return_dict=True).pooler_output
-        return features.flatten(0, 1)
+    def features(self, prepared: Prepared, patches: Tensor | None) -> Features:
+        pixels = prepared.inputs["pixel_values"]  # [frames, 3, side, side]
+        if patches is not None:
+            pixels = pixels[patches.to(pixels.device)]
+        seen = self.model.model.get_image_features(pixels, return_dict=True).pooler_output
+        return Features(seen.flatten(0, 1))
