@@ -4,25 +4,35 @@ Bad values raise `SettingError` with the key, the value and what is allowed.
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
+from lvspec.policy_settings import (
+    POLICY_SETTINGS,
+    Entropy,
+    Exact,
+    Fly,
+    Gate,
+    Lvspec,
+    PolicySettings,
+)
+from lvspec.setting_error import SettingError, require
 
-class SettingError(ValueError):
-    """A setting outside what is allowed. `key` is relative to the settings class."""
-
-    def __init__(self, key: str, value: object, allowed: str) -> None:
-        super().__init__(f"{key} = {value!r}: allowed is {allowed}")
-        self.key = key
-        self.value = value
-        self.allowed = allowed
-
-    def __reduce__(self) -> tuple[type["SettingError"], tuple[str, object, str]]:
-        return type(self), (self.key, self.value, self.allowed)
-
-
-def _require(ok: bool, key: str, value: object, allowed: str) -> None:
-    if not ok:
-        raise SettingError(key, value, allowed)
+__all__ = [
+    "DRAFTERS",
+    "POLICY_SETTINGS",
+    "PRUNINGS",
+    "DecodeSettings",
+    "Entropy",
+    "Exact",
+    "Fly",
+    "FrameSettings",
+    "Gate",
+    "Lvspec",
+    "ModelSettings",
+    "PolicySettings",
+    "Sampling",
+    "SettingError",
+]
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,8 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         dtypes = ("auto", "float32", "bfloat16", "float16")
-        _require(self.dtype in dtypes, "dtype", self.dtype, "one of " + ", ".join(dtypes))
-        _require(bool(self.target), "target", self.target, "a checkpoint name or folder")
+        require(self.dtype in dtypes, "dtype", self.dtype, "one of " + ", ".join(dtypes))
+        require(bool(self.target), "target", self.target, "a checkpoint name or folder")
 
 
 @dataclass(frozen=True)
@@ -67,13 +77,13 @@ class FrameSettings:
     max_pixels: int | None = None
 
     def __post_init__(self) -> None:
-        _require(1 <= self.count <= 4096, "count", self.count, "1 to 4096 frames")
+        require(1 <= self.count <= 4096, "count", self.count, "1 to 4096 frames")
         for key in ("min_pixels", "max_pixels"):
             value = getattr(self, key)
-            _require(value is None or value >= 1, key, value, "pixels per frame, at least 1")
+            require(value is None or value >= 1, key, value, "pixels per frame, at least 1")
         if self.min_pixels and self.max_pixels:
             allowed = f"at most max_pixels ({self.max_pixels})"
-            _require(self.min_pixels <= self.max_pixels, "min_pixels", self.min_pixels, allowed)
+            require(self.min_pixels <= self.max_pixels, "min_pixels", self.min_pixels, allowed)
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,9 @@ class Sampling:
     temperature: 0 is greedy; above, logits are divided by it.
     top_k: only so many of the likeliest tokens; None is all of them.
     top_p: only the smallest set of the likeliest tokens that holds this probability.
-    seed: the same seed gives the same caption, whatever the batch, the draft or its length.
+    seed: the same seed gives the same caption, whatever the batch; under `Exact` also whatever the
+        draft and its length. What the other policies keep of the target's distribution stands with
+        each of them, and in `lvspec.sampling`.
     """
 
     temperature: float = 0.0
@@ -93,132 +105,15 @@ class Sampling:
 
     def __post_init__(self) -> None:
         ok = 0 <= self.temperature < float("inf")
-        _require(ok, "temperature", self.temperature, "0 (greedy) or above")
+        require(ok, "temperature", self.temperature, "0 (greedy) or above")
         ok = self.top_k is None or self.top_k >= 1
-        _require(ok, "top_k", self.top_k, "at least 1, or null for off")
-        _require(0 < self.top_p <= 1, "top_p", self.top_p, "a probability above 0, up to 1 (off)")
-        _require(abs(self.seed) < 2**63, "seed", self.seed, "an integer of 64 bits")
-
-
-@dataclass(frozen=True)
-class Exact:
-    """Strict verification: a drafted token stays only where it is the target's own choice.
-
-    Greedy output is token-identical to the target's own greedy decoding.
-    """
-
-    name: ClassVar[str] = "exact"
-    needs_relevance: ClassVar[bool] = False
-
-
-@dataclass(frozen=True)
-class Lvspec:
-    """Loose verification by visual relevance (LVSpec, arXiv 2604.05650).
-
-    loose_share: the paper's lambda, the share of slots of a block, those with the lowest
-        relevance, that are accepted whatever the target would have said. 0.7 in the paper.
-    relevance_top: the paper's N, how many of the largest cosines between a predicting state and
-        the video's states make its relevance. 10 in the paper.
-    scope: "block" ranks the slots of a block (the paper); "fixed" is loose below `threshold`.
-    threshold: relevance below which a slot is loose, for scope "fixed".
-    shift: position-shift tolerance (PST): keep a mismatch where the target's token stands anywhere
-        else in the drafted block.
-    shift_window: only this many slots away; None is the whole block (the paper).
-    shift_reverse: also keep a drafted token that the target says elsewhere in the block.
-    min_probability, top_k, min_entropy: plausibility gates on loose slots, all off by default (the
-        paper accepts without one): the target's probability of the drafted token is at least
-        `min_probability`, it is among the target's `top_k`, or the target's entropy over the
-        vocabulary, normalised to 0..1, is at least `min_entropy`.
-    """
-
-    name: ClassVar[str] = "lvspec"
-    needs_relevance: ClassVar[bool] = True
-
-    loose_share: float = 0.7
-    relevance_top: int = 10
-    scope: Literal["block", "fixed"] = "block"
-    threshold: float = 0.0
-    shift: bool = True
-    shift_window: int | None = None
-    shift_reverse: bool = False
-    min_probability: float = 0.0
-    top_k: int | None = None
-    min_entropy: float = 0.0
-
-    def __post_init__(self) -> None:
-        _require(0 <= self.loose_share <= 1, "loose_share", self.loose_share, "0 to 1")
-        _require(self.relevance_top >= 1, "relevance_top", self.relevance_top, "at least 1")
-        _require(self.scope in ("block", "fixed"), "scope", self.scope, "block or fixed")
-        _require(-1 <= self.threshold <= 1, "threshold", self.threshold, "a cosine, -1 to 1")
-        ok = self.shift_window is None or self.shift_window >= 1
-        _require(ok, "shift_window", self.shift_window, "at least 1, or null for the whole block")
-        allowed = "a probability, 0 (off) to 1"
-        _require(0 <= self.min_probability <= 1, "min_probability", self.min_probability, allowed)
-        ok = self.top_k is None or self.top_k >= 1
-        _require(ok, "top_k", self.top_k, "at least 1, or null for off")
-        _require(0 <= self.min_entropy <= 1, "min_entropy", self.min_entropy, "0 (off) to 1")
-
-
-@dataclass(frozen=True)
-class Gate:
-    """A rule without vision, for comparison: keep what the target finds plausible.
-
-    min_probability: a drafted token stays where the target gives it at least this probability.
-    """
-
-    name: ClassVar[str] = "gate"
-    needs_relevance: ClassVar[bool] = False
-
-    min_probability: float = 0.05
-
-    def __post_init__(self) -> None:
-        allowed = "a probability above 0, up to 1"
-        _require(0 < self.min_probability <= 1, "min_probability", self.min_probability, allowed)
-
-
-@dataclass(frozen=True)
-class Entropy:
-    """Keep a mismatch where the target is undecided (FLy's gate without its window).
-
-    min_entropy: the target's entropy over the vocabulary, normalised to 0..1. 0.3 in FLy.
-    """
-
-    name: ClassVar[str] = "entropy"
-    needs_relevance: ClassVar[bool] = False
-
-    min_entropy: float = 0.3
-
-    def __post_init__(self) -> None:
-        _require(0 <= self.min_entropy <= 1, "min_entropy", self.min_entropy, "0 to 1")
-
-
-@dataclass(frozen=True)
-class Fly:
-    """Keep a mismatch that turns out harmless (FLy, arXiv 2511.22972).
-
-    min_entropy: the target must be undecided at it: entropy normalised to 0..1, 0.3 in FLy.
-    window: and agree with the draft again in all of so many slots after it, inside the block. 6 in
-        FLy.
-    """
-
-    name: ClassVar[str] = "fly"
-    needs_relevance: ClassVar[bool] = False
-
-    min_entropy: float = 0.3
-    window: int = 6
-
-    def __post_init__(self) -> None:
-        _require(0 <= self.min_entropy <= 1, "min_entropy", self.min_entropy, "0 to 1")
-        _require(self.window >= 1, "window", self.window, "at least 1 slot")
-
-
-PolicySettings = Exact | Lvspec | Gate | Entropy | Fly
-POLICY_SETTINGS: dict[str, type[PolicySettings]] = {
-    c.name: c for c in (Exact, Lvspec, Gate, Entropy, Fly)
-}
+        require(ok, "top_k", self.top_k, "at least 1, or null for off")
+        require(0 < self.top_p <= 1, "top_p", self.top_p, "a probability above 0, up to 1 (off)")
+        require(abs(self.seed) < 2**63, "seed", self.seed, "an integer of 64 bits")
 
 
 DRAFTERS = ("model", "self", "lookup", "lookup+model", "none")
+PRUNINGS = ("uniform", "frames", "attention", "none")
 
 
 @dataclass(frozen=True)
@@ -235,7 +130,10 @@ class DecodeSettings:
         measured costs, so that no draft makes decoding slower than plain. What loose policies let
         through depends on the blocks, so their captions then depend on how fast the machine is.
     pruning, keep: which visual tokens the draft keeps: "uniform" keeps the share `keep` of them,
-        evenly spaced (0.1 in the paper); "none" keeps all.
+        evenly spaced (0.1 in the paper); "frames" that share of the temporal patches, evenly
+        spaced, and the draft's vision tower never sees the others; "attention" the tokens that the
+        target's text looks at most, then evenly spaced ones (SpecVLM, arXiv 2508.16201); "none"
+        keeps all.
     slots: rows decoded together.
     prefill_chunk: prompt tokens per pass of prefill, to bound its memory; None is all at once.
     max_new_tokens: longest caption; a request may ask for less or more.
@@ -250,7 +148,7 @@ class DecodeSettings:
     drafter: Literal["model", "self", "lookup", "lookup+model", "none"] = "model"
     draft_length: int = 10
     adaptive: bool = False
-    pruning: Literal["uniform", "none"] = "uniform"
+    pruning: Literal["uniform", "frames", "attention", "none"] = "uniform"
     keep: float = 0.1
     slots: int = 4
     prefill_chunk: int | None = None
@@ -261,17 +159,17 @@ class DecodeSettings:
 
     def __post_init__(self) -> None:
         ok = isinstance(self.policy, PolicySettings)
-        _require(ok, "policy", self.policy, "settings of " + ", ".join(POLICY_SETTINGS))
-        _require(self.drafter in DRAFTERS, "drafter", self.drafter, "one of " + ", ".join(DRAFTERS))
-        _require(1 <= self.draft_length <= 64, "draft_length", self.draft_length, "1 to 64")
-        _require(self.pruning in ("uniform", "none"), "pruning", self.pruning, "uniform or none")
-        _require(0 < self.keep <= 1, "keep", self.keep, "above 0, up to 1")
-        _require(1 <= self.slots <= 1024, "slots", self.slots, "1 to 1024")
-        _require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
+        require(ok, "policy", self.policy, "settings of " + ", ".join(POLICY_SETTINGS))
+        require(self.drafter in DRAFTERS, "drafter", self.drafter, "one of " + ", ".join(DRAFTERS))
+        require(1 <= self.draft_length <= 64, "draft_length", self.draft_length, "1 to 64")
+        require(self.pruning in PRUNINGS, "pruning", self.pruning, "one of " + ", ".join(PRUNINGS))
+        require(0 < self.keep <= 1, "keep", self.keep, "above 0, up to 1")
+        require(1 <= self.slots <= 1024, "slots", self.slots, "1 to 1024")
+        require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
         ok = self.prefill_chunk is None or self.prefill_chunk >= 1
-        _require(ok, "prefill_chunk", self.prefill_chunk, "at least 1 token, or null for all")
+        require(ok, "prefill_chunk", self.prefill_chunk, "at least 1 token, or null for all")
         ok = self.cache_gib is None or self.cache_gib > 0
-        _require(ok, "cache_gib", self.cache_gib, "above 0, or null to grow as needed")
+        require(ok, "cache_gib", self.cache_gib, "above 0, or null to grow as needed")
         ok = self.max_context is None or self.max_context >= 2
-        _require(ok, "max_context", self.max_context, "at least 2, or null for the models' limit")
-        _require(bool(self.prompt.strip()), "prompt", self.prompt, "a text that is not empty")
+        require(ok, "max_context", self.max_context, "at least 2, or null for the models' limit")
+        require(bool(self.prompt.strip()), "prompt", self.prompt, "a text that is not empty")

@@ -5,6 +5,7 @@ Plain decoding is this loop with nothing drafted. A new policy, drafter or famil
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,18 +13,16 @@ import torch
 from torch import Tensor
 
 from lvspec import controller
-from lvspec.config import DecodeSettings, Exact, Lvspec, SettingError
+from lvspec.attention import VideoAttention
+from lvspec.config import DecodeSettings, Exact, SettingError
 from lvspec.costs import StepCosts
 from lvspec.drafters import Arrival, Round, make_drafter
+from lvspec.judge import Judge
 from lvspec.models.base import Prepared
 from lvspec.pair import Pair
-from lvspec.policies import POLICIES, Evidence
-from lvspec.processors import LogitsRules
-from lvspec.relevance import VisualMemory
-from lvspec.sampling import Sampler
 from lvspec.slots import SlotModel
 from lvspec.table import Ints, Table, emit
-from lvspec.types import REASONS, Generation, GenerationStats, Refusal, Request
+from lvspec.types import REASONS, Generation, GenerationStats, Refusal, Request, Stops
 
 
 @dataclass(frozen=True)
@@ -50,15 +49,11 @@ class Engine:
         self._adaptive = settings.adaptive and self._longest > 0
         # with nothing drafted there is nothing to be loose about
         self._policy = settings.policy if self._longest else Exact()
-        self._decide = POLICIES[type(self._policy)]
-        self._visual = VisualMemory(settings.slots)
-        self._rules = LogitsRules(pair.target, settings.slots)
-        self._sampler = Sampler(settings.slots, pair.target.device)
+        self._judge = Judge(pair, self._policy, settings.slots)
         self._costs = StepCosts()
         self._table = Table(settings.slots)
         self._admitted: list[_Admitted | None] = [None] * settings.slots
         self._active = 0  # the slots 0..active-1 hold running captions
-        self._special = pair.special_mask()
         self._eos: Ints = np.array(pair.eos_token_ids, np.int64)
         self._max_context = min(settings.max_context or pair.max_context, self._reserve())
 
@@ -82,8 +77,7 @@ class Engine:
         size = min(fits, settings.max_context or self.pair.max_context)
         self._target.reserve(size)
         self._drafter.reserve(size)
-        if self._policy.needs_relevance:
-            self._visual.reserve(size, width)
+        self._judge.reserve(size, width)
         return size
 
     def run(
@@ -126,18 +120,15 @@ class Engine:
                 "max_new_tokens" + (", or raise cache_gib" if self.settings.cache_gib else ""),
             )
         prompt = pair.target.encode(prepared)
-        hidden = self._target.prefill(slot, prompt, self.settings.prefill_chunk)
-        self._rules.admit(slot, prepared.input_ids, limit)
-        self._sampler.admit(slot, request.sampling or self.settings.sampling)
-        if self._policy.needs_relevance:
-            self._visual.admit(slot, hidden[prompt.is_video])
+        seen = VideoAttention(prompt.is_video) if self._drafter.needs_attention else None
+        with self._judge.watch(), seen or nullcontext():
+            hidden = self._target.prefill(slot, prompt, self.settings.prefill_chunk)
+        ids, sampling = prepared.input_ids, request.sampling or self.settings.sampling
+        chosen = self._judge.admit(slot, ids, prompt, hidden, limit, sampling)
         for_draft = lambda: self._prepare_draft(prepared, request, prompt_text)  # noqa: E731
-        kept = self._drafter.admit(slot, Arrival(prepared, prompt, for_draft))
-        logits = pair.target.logits(hidden[None, -1:])
-        nothing = prepared.input_ids.new_empty(1, 0)
-        logits = self._rules.apply(slot, logits, [np.empty(0, np.int64)], nothing)
-        chosen = self._sampler.choose(logits, nothing.new_zeros(1, 1), slot)[0, 0]
-        first, last = torch.stack([chosen, prepared.input_ids[-1]]).tolist()
+        weights = seen.weights() if seen else None
+        kept = self._drafter.admit(slot, Arrival(prepared, prompt, for_draft, weights))
+        first, last = torch.stack([chosen, ids[-1]]).tolist()
         self._table.admit(slot, last, first, limit)
         seconds = time.perf_counter() - began
         video = int(prompt.is_video.sum())
@@ -172,17 +163,20 @@ class Engine:
         began = time.perf_counter()
         lengths = target.lengths[:rows].copy()
         drafted = self._draft(rows, tail, place)  # [B, K]
-        hidden = target.extend(rows, torch.cat([tail[:, 1:], drafted], dim=1))  # [B, K + 1, D]
-        verdict = self._decide(self._evidence(rows, hidden, drafted, place), self._policy)
-        packed = [drafted, verdict.reasons, verdict.next_token[:, None], verdict.accepted[:, None]]
-        host = torch.cat(packed, dim=1).cpu().numpy()  # the round's one wait for the device
+        with self._judge.watch():
+            hidden = target.extend(rows, torch.cat([tail[:, 1:], drafted], dim=1))  # [B, K + 1, D]
+        verdict = self._judge.decide(hidden, drafted, place, table.said)
+        each = torch.stack([verdict.next_token, verdict.accepted, verdict.stops], dim=1)
+        packed = torch.cat([drafted, verdict.reasons, each], dim=1)
+        host = packed.cpu().numpy()  # the round's one wait for the device
         size = drafted.shape[1]
+        tokens, why, (following, kept, stops) = host[:, :size], host[:, size:-3], host[:, -3:].T
         room = table.limit[:rows] - generated
-        block = emit(host[:, :size], host[:, -2], host[:, -1], host[:, size:-2], self._eos, room)
+        block = emit(tokens, following, kept, why, stops, self._eos, room)
         target.lengths[:rows] = lengths + block.counts
         seconds = time.perf_counter() - began
         if self._adaptive:
-            self._drafting = controller.learn(self._drafting, host[:, -1], size)
+            self._drafting = controller.learn(self._drafting, kept, size)
         self._costs.add(rows, size, seconds)
         return table.commit(block, size, seconds)
 
@@ -195,24 +189,9 @@ class Engine:
         if not length:
             return tail.new_empty(rows, 0)
         generated, rounds = self._table.generated[:rows], self._table.rounds[:rows]
-        choose = lambda logits, i: self._sampler.choose(logits, place + i)  # noqa: E731
+        choose = lambda logits, i: self._judge.choose(logits, place + i)  # noqa: E731
         so_far = Round(rows, length, tail, generated, rounds, self._table.said, choose)
         return self._drafter.propose(so_far)
-
-    def _evidence(self, rows: int, hidden: Tensor, drafted: Tensor, place: Tensor) -> Evidence:
-        """What the policy may see of a verify pass: hidden [B, K + 1, D], drafted [B, K]. place:
-        [B, 1], where in the caption the block begins.
-        """
-        logits = self.pair.target.logits(hidden)
-        if self._rules.active:
-            said = [self._table.said(slot) for slot in range(rows)]
-            logits = self._rules.apply(0, logits, said, drafted)
-        relevance = None
-        if isinstance(self._policy, Lvspec):
-            relevance = self._visual.score(hidden[:, :-1], self._policy.relevance_top)
-        places = place + torch.arange(logits.shape[1], device=place.device)
-        chosen = self._sampler.choose(logits, places)
-        return Evidence(drafted, logits, chosen, relevance, self._special)
 
     def _measure_plain_step(self, rows: int, tail: Tensor) -> None:
         """Now and then, time one plain step of the target in place, and take it back."""
@@ -230,8 +209,7 @@ class Engine:
         generation = self._generation(slot, reasons)
         self._active -= 1
         if slot != self._active:
-            stores = (self._target, self._drafter, self._visual, self._rules, self._sampler)
-            for store in (*stores, self._table):
+            for store in (self._target, self._drafter, self._judge, self._table):
                 store.move(self._active, slot)
             self._admitted[slot] = self._admitted[self._active]
         self._admitted[self._active] = None
@@ -256,6 +234,7 @@ class Engine:
             prefill_s=admitted.prefill_s,
             decode_s=decode_s,
             plain_s=self._plain_s(slot, decode_s),
+            stops=Stops(*table.stops[slot].tolist()),
         )
         return Generation(
             request_id=admitted.request.id,

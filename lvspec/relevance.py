@@ -1,5 +1,5 @@
 """How much a token to be said depends on what is seen (ALGORITHM.md section 2; the paper's eq. for
-rel_s), as pure functions over the target's hidden states."""
+rel_s), as pure functions over the target's hidden states, and the memory they need per slot."""
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,15 @@ def relevance(states: Tensor, visual: Tensor, counts: Tensor, top: int) -> Tenso
     return best.masked_fill(~real, 0).sum(-1) / real.sum(-1).clamp(min=1)
 
 
+def append(recent: Tensor, scores: Tensor, counts: Tensor) -> Tensor:
+    """The latest H of `recent` [B, H] followed by the first counts[b] of `scores` [B, q] each.
+
+    No value leaves the device, and no row needs to know how many it has had.
+    """
+    columns = torch.arange(recent.shape[1], device=recent.device) + counts[:, None]
+    return torch.cat([recent, scores], 1).gather(1, columns)
+
+
 class VisualMemory:
     """The visual states of every slot, kept from prefill, in the order of the slots."""
 
@@ -44,7 +53,7 @@ class VisualMemory:
                 self._states[:, : old.shape[1]] = old
 
     def admit(self, slot: int, hidden: Tensor) -> None:
-        """Keep the target's last hidden states at the video positions, [N, D], for a slot."""
+        """Keep the target's states at the video positions, [N, D], for a slot."""
         count = hidden.shape[0]
         self.reserve(count, hidden)
         assert self._states is not None

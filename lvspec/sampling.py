@@ -7,6 +7,17 @@ ask, sampled or greedy: the caption is, token for token, the one that plain samp
 gives, and follows the target's distribution exactly. Rejection sampling keeps the distribution
 too, but gives other captions with every draft and every draft length. (Gumbel coupling for
 speculative decoding: Daliri, Musco, Suresh, arXiv 2408.07978.)
+
+What policies keep of the target's distribution p (after temperature, top-k and top-p):
+- `exact` keeps it: the caption is that of plain sampling with this seed.
+- `gate` and `entropy` decide each slot from its own logits and tokens. So, given the caption so
+  far, the target's draw follows p, and the emitted token differs from it just where a drafted token
+  is loosely kept: the distance from p in total variation is at most the chance of that.
+- `lvspec` and `fly` look at the whole block. Every token but the loosely kept ones is the target's
+  draw with this seed and place, given the caption so far; but as later draws had a say in what was
+  kept before them, they follow p only nearly, and no distance is promised.
+- All keep the end: an end token is emitted where, and only where, the target draws one.
+Loosely kept tokens need not be among those that top-k and top-p leave of the target's.
 """
 
 import torch

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lvspec.types import REASONS
+from lvspec.types import REASONS, STOPS
 
 Ints = npt.NDArray[np.int64]
 
 _LOOSE, _SHIFT, _TARGET = (REASONS.index(r) for r in ("loose", "shift", "target"))
+_END = STOPS.index("end")
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Block:
     """What one round emitted: the tokens of row b are tokens[b, :counts[b]].
 
     tokens, reasons: [B, K + 1]. counts: [B], 1..K + 1. accepted: [B], drafted tokens among them.
+    stops: [B], why no more of the drafted tokens stayed, index into `lvspec.types.STOPS`.
     ended: bool [B], the last token is an end token.
     """
 
@@ -27,15 +29,23 @@ class Block:
     reasons: Ints
     counts: Ints
     accepted: Ints
+    stops: Ints
     ended: npt.NDArray[np.bool_]
 
 
 def emit(
-    drafted: Ints, next_token: Ints, accepted: Ints, reasons: Ints, eos: Ints, room: Ints
+    drafted: Ints,
+    next_token: Ints,
+    accepted: Ints,
+    reasons: Ints,
+    stops: Ints,
+    eos: Ints,
+    room: Ints,
 ) -> Block:
     """The accepted prefix and the target's token after it, cut at an end token and at `room`.
 
-    drafted, reasons: [B, K]. next_token, accepted: [B]. room: [B], tokens still allowed, >= 1.
+    drafted, reasons: [B, K]. next_token, accepted, stops: [B], as the policy decided. room: [B],
+        tokens still allowed, >= 1.
     """
     slots = np.arange(drafted.shape[1] + 1)
     own = slots >= accepted[:, None]  # [B, K + 1]: slots the target speaks at
@@ -46,7 +56,8 @@ def emit(
     ends = np.isin(tokens, eos) & (slots < counts[:, None])
     ended = ends.any(axis=1)
     counts = np.where(ended, ends.argmax(axis=1) + 1, counts)
-    return Block(tokens, why, counts, np.minimum(accepted, counts), ended)
+    stops = np.where(counts <= accepted, _END, stops)
+    return Block(tokens, why, counts, np.minimum(accepted, counts), stops, ended)
 
 
 class Table:
@@ -66,6 +77,7 @@ class Table:
         self.accepted: Ints = np.zeros(slots, np.int64)
         self.loose: Ints = np.zeros(slots, np.int64)
         self.shifted: Ints = np.zeros(slots, np.int64)
+        self.stops: Ints = np.zeros((slots, len(STOPS)), np.int64)
         self.decode_s = np.zeros(slots)
         # tokens emitted while n rows were active, in column n: what plain decoding would have cost
         self.emitted_at: Ints = np.zeros((slots, slots + 1), np.int64)
@@ -108,6 +120,8 @@ class Table:
         self.accepted[:rows] += block.accepted
         self.loose[:rows] += ((block.reasons == _LOOSE) & fresh).sum(axis=1)
         self.shifted[:rows] += ((block.reasons == _SHIFT) & fresh).sum(axis=1)
+        if draft_length:
+            self.stops[np.arange(rows), block.stops] += 1
         self.decode_s[:rows] += seconds
         self.emitted_at[:rows, rows] += block.counts
         return block.ended | (self.generated[:rows] >= self.limit[:rows])

@@ -4,7 +4,7 @@ A `Request` enters, a `Generation` or a `Refusal` leaves. Names of statistics fo
 has one; `mean_accepted_length` is the paper's tau (the bonus token is not counted).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -19,9 +19,39 @@ REASONS: tuple[Reason, ...] = ("exact", "loose", "shift", "target")
 """Why a token was emitted; a policy's reason code is the index into this tuple.
 
 exact: drafted, and equal to the target's own choice. loose: drafted, kept although the target would
-have said something else, because the slot is not visually relevant. shift: drafted, kept because
-the target's token stands elsewhere in the block. target: the target's own token.
+have said something else, because the policy finds it harmless here: not visually relevant,
+plausible, undecided. shift: drafted, kept because the target's token stands elsewhere in the block.
+target: the target's own token.
 """
+
+
+@dataclass(frozen=True)
+class Stops:
+    """Why the drafted blocks of a caption ended where they did: how many for each cause.
+
+    Their sum is the number of rounds that drafted. A policy's stop code is the index into `STOPS`.
+
+    whole: nothing stopped it, all drafted tokens stayed.
+    mismatch: a token that is not the target's own, at a slot where the policy is strict.
+    guard: the policy may be loose at the slot, but one of the two tokens ends or structures a text.
+    probability, top_k, entropy: the policy may be loose at the slot, but this plausibility gate
+        refuses the token; where several do, the first in this order.
+    window: target and draft did not agree again for long enough (FLy).
+    end: the caption ended inside the accepted tokens, by an end token or its length.
+    """
+
+    whole: int = 0
+    mismatch: int = 0
+    guard: int = 0
+    probability: int = 0
+    top_k: int = 0
+    entropy: int = 0
+    window: int = 0
+    end: int = 0
+
+
+STOPS: tuple[str, ...] = tuple(field.name for field in fields(Stops))
+"""The causes in `Stops`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +102,7 @@ class GenerationStats:
     decode_s: time in rounds that this request took part in.
     plain_s: what plain decoding of the same tokens would have cost: tokens of each round times the
         engine's own measurement of one plain target step at the same number of rows.
+    stops: why drafted blocks ended where they did.
     """
 
     num_prompt_tokens: int
@@ -86,6 +117,7 @@ class GenerationStats:
     prefill_s: float
     decode_s: float
     plain_s: float
+    stops: Stops = Stops()
 
     @property
     def draft_acceptance_rate(self) -> float:

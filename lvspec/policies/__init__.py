@@ -5,8 +5,8 @@ tensors, never a model, a cache or a hidden state. What it accepts is always a p
 and the token after it is always the target's own.
 
 To add one: a frozen settings class in `lvspec.config` (and its line in `POLICY_SETTINGS`), a
-function in a file here that returns `verdict(evidence, ok, reasons)`, a line in `POLICIES`, a test
-on hand-written logits.
+function in a file here that returns `verdict(evidence, kept, why, refused)`, a line in `POLICIES`,
+a test on hand-written logits.
 """
 
 from collections.abc import Callable

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lvspec.types import REASONS
+from lvspec.types import REASONS, STOPS
 
 EXACT, LOOSE, SHIFT, TARGET = (REASONS.index(r) for r in ("exact", "loose", "shift", "target"))
+WHOLE, MISMATCH, GUARD = (STOPS.index(s) for s in ("whole", "mismatch", "guard"))
+PROBABILITY, TOP_K, ENTROPY = (STOPS.index(s) for s in ("probability", "top_k", "entropy"))
+WINDOW = STOPS.index("window")
 
 
 @dataclass(frozen=True)
@@ -16,11 +19,14 @@ class Evidence:
     """One verify pass over B rows with K drafted tokens each.
 
     draft_tokens: int64 [B, K]. Ids are never negative.
-    target_logits: [B, K + 1, V], after the checkpoint's logits processors; slot s is what the
-        target says given everything before drafted token s.
+    target_logits: [B, K + 1, V], after the checkpoint's logits processors and before temperature,
+        top-k and top-p of sampling; slot s is what the target says given everything before drafted
+        token s.
     target_tokens: int64 [B, K + 1], the target's choice at each slot.
     relevance: float32 [B, K], visual relevance of each slot, or None where the policy has no need.
     special: bool [V], ids that end or structure a text: never accepted against the target's will.
+    relevance_so_far: float32 [B, H], relevance of the latest committed slots of each caption, NaN
+        where there were fewer, or None where the policy has no need.
     """
 
     draft_tokens: Tensor
@@ -28,6 +34,7 @@ class Evidence:
     target_tokens: Tensor
     relevance: Tensor | None
     special: Tensor
+    relevance_so_far: Tensor | None = None
 
     @property
     def exact(self) -> Tensor:
@@ -48,6 +55,12 @@ class Evidence:
         drafted = logits.gather(-1, self.draft_tokens[..., None])[..., 0]
         return (drafted - logits.logsumexp(-1)).exp()
 
+    def draft_rank(self) -> Tensor:
+        """int64 [B, K]: how many tokens the target finds likelier than each drafted token."""
+        logits = self.target_logits[:, :-1]
+        drafted = logits.gather(-1, self.draft_tokens[..., None])
+        return (logits > drafted).sum(-1)
+
     def entropy(self) -> Tensor:
         """float32 [B, K]: the target's entropy at each slot over the vocabulary's maximum, 0..1."""
         log_p = self.target_logits[:, :-1].float().log_softmax(-1)
@@ -59,22 +72,26 @@ class Evidence:
 @dataclass(frozen=True)
 class Verdict:
     """accepted: int64 [B], length of the accepted prefix, 0..K. next_token: int64 [B], the target's
-    token after it. reasons: int64 [B, K], index into `lvspec.types.REASONS`, of the prefix."""
+    token after it. reasons: int64 [B, K], index into `lvspec.types.REASONS`, of the prefix.
+    stops: int64 [B], index into `lvspec.types.STOPS`, why the prefix is not longer."""
 
     accepted: Tensor
     next_token: Tensor
     reasons: Tensor
+    stops: Tensor
 
 
-def verdict(evidence: Evidence, ok: Tensor, reasons: Tensor) -> Verdict:
-    """Accept the leading run of `ok` (bool [B, K]); the target says the token after it."""
-    accepted = ok.long().cumprod(-1).sum(-1)  # [B]
+def verdict(evidence: Evidence, kept: Tensor, why: Tensor | int, refused: Tensor | int) -> Verdict:
+    """Accept the longest prefix of slots that are exact or `kept`; the target says the token after.
+
+    kept: bool [B, K], mismatches that may stay. why: their reason code. refused: the stop code of
+    the other mismatches. Codes are int64 [B, K], or one for all.
+    """
+    exact = evidence.exact
+    accepted = (exact | kept).long().cumprod(-1).sum(-1)  # [B]
     next_token = evidence.target_tokens.gather(1, accepted[:, None])[:, 0]
-    return Verdict(accepted, next_token, reasons)
-
-
-def reason_codes(exact: Tensor, otherwise: Tensor | int) -> Tensor:
-    """`EXACT` where the tokens agree, else the given code (int64 [B, K])."""
-    if isinstance(otherwise, int):
-        return torch.where(exact, EXACT, otherwise)
-    return torch.where(exact, torch.full_like(otherwise, EXACT), otherwise)
+    reasons = torch.where(exact, EXACT, why)
+    refusals = torch.where(kept, WHOLE, refused)  # [B, K]
+    beyond = refusals.new_full((len(refusals), 1), WHOLE)
+    stops = torch.cat([refusals, beyond], 1).gather(1, accepted[:, None])[:, 0]
+    return Verdict(accepted, next_token, reasons, stops)

@@ -1,47 +1,85 @@
-"""Loose verification by visual relevance (LVSpec, arXiv 2604.05650; ALGORITHM.md section 2)."""
+"""Loose verification by visual relevance (LVSpec, arXiv 2604.05650; ALGORITHM.md section 2).
+
+Relevance decides which rule holds at a slot: the loose one (accept, or accept what passes the
+gates) or the strict one (the target's own token, or what it finds plausible enough). Position
+shift rescues under either rule, the guard of end tokens overrules both.
+"""
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from lvspec.config import Lvspec
-from lvspec.policies.evidence import LOOSE, SHIFT, Evidence, Verdict, reason_codes, verdict
+from lvspec.policies.evidence import (
+    ENTROPY,
+    GUARD,
+    LOOSE,
+    MISMATCH,
+    PROBABILITY,
+    SHIFT,
+    TOP_K,
+    Evidence,
+    Verdict,
+    verdict,
+)
 
 
 def decide_lvspec(evidence: Evidence, settings: Lvspec) -> Verdict:
     """Strict where the slot is visually relevant, loose elsewhere, tolerant of shifted tokens."""
-    loose = _loose(evidence, settings) & _plausible(evidence, settings)
-    shift = _shifted(evidence, settings) if settings.shift else torch.zeros_like(loose)
-    ok = evidence.exact | ((loose | shift) & ~evidence.guarded)
-    return verdict(evidence, ok, reason_codes(evidence.exact, torch.where(loose, LOOSE, SHIFT)))
+    loose = _loose(evidence, settings)
+    kept, gated = loose, torch.zeros_like(loose, dtype=torch.int64)
+    for code, passes in _gates(evidence, settings):
+        gated = torch.where(kept & ~passes, code, gated)  # the code of the first that refuses
+        kept = kept & passes
+    if settings.strict_probability is not None:
+        plausible = evidence.draft_probability() >= settings.strict_probability
+        kept = kept | (plausible & ~loose)
+    why = torch.where(kept, LOOSE, SHIFT)
+    if settings.shift:
+        kept = kept | _shifted(evidence, settings)
+    guarded = evidence.guarded
+    refused = torch.where(kept | loose, torch.where(guarded, GUARD, gated), MISMATCH)
+    return verdict(evidence, kept & ~guarded, why, refused)
 
 
 def _loose(evidence: Evidence, settings: Lvspec) -> Tensor:
-    """bool [B, K]: the floor(loose_share * K) least relevant slots, or those below a threshold."""
+    """bool [B, K]: the slots with the lowest relevance, as many as `settings.scope` says."""
     relevance = evidence.relevance
     if relevance is None:
         raise ValueError("the lvspec policy needs the relevance of every slot")
     if settings.scope == "fixed":
         return relevance < settings.threshold
-    # 1e-9: 0.7 * 10 is 7.000000000000001 or 6.999999999999999 depending on how it was written
-    count = math.floor(settings.loose_share * relevance.shape[1] + 1e-9)
-    rank = relevance.argsort(dim=-1, stable=True).argsort(dim=-1)
-    return rank < count
+    share = settings.loose_share
+    if settings.scope == "block":
+        return _ranks(relevance) < math.floor(share * relevance.shape[1] + _ROUNDING)
+    past = evidence.relevance_so_far
+    if past is None:
+        raise ValueError("scope running needs the relevance of the caption so far")
+    none = past.isnan()
+    known = (~none).sum(1) + relevance.shape[1]  # [B]
+    ranks = _ranks(torch.cat([past.masked_fill(none, torch.inf), relevance], 1))
+    return ranks[:, past.shape[1] :] < (share * known.double() + _ROUNDING).floor()[:, None]
 
 
-def _plausible(evidence: Evidence, settings: Lvspec) -> Tensor:
-    """bool [B, K]: what the optional gates let through; all true when they are off."""
-    ok = torch.ones_like(evidence.draft_tokens, dtype=torch.bool)
-    logits = evidence.target_logits[:, :-1]
+_ROUNDING = 1e-9
+"""0.7 * 10 is 7.000000000000001 or 6.999999999999999 depending on how it was written."""
+
+
+def _ranks(values: Tensor) -> Tensor:
+    """int64 [B, n]: how many of a row's values are lower; among equals the first is lower."""
+    return values.argsort(dim=-1, stable=True).argsort(dim=-1)
+
+
+def _gates(evidence: Evidence, settings: Lvspec) -> Iterator[tuple[int, Tensor]]:
+    """The gates that are on: their stop codes and what they let through, bool [B, K]."""
     if settings.min_probability > 0:
-        ok &= evidence.draft_probability() >= settings.min_probability
+        yield PROBABILITY, evidence.draft_probability() >= settings.min_probability
     if settings.top_k is not None:
-        drafted = logits.gather(-1, evidence.draft_tokens[..., None])
-        ok &= (logits > drafted).sum(-1) < settings.top_k
+        yield TOP_K, evidence.draft_rank() < settings.top_k
     if settings.min_entropy > 0:
-        ok &= evidence.entropy() >= settings.min_entropy
-    return ok
+        yield ENTROPY, evidence.entropy() >= settings.min_entropy
 
 
 def _shifted(evidence: Evidence, settings: Lvspec) -> Tensor:

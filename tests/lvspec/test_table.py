@@ -5,22 +5,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lvspec.table import Table, emit
-from lvspec.types import REASONS
+from lvspec.types import REASONS, STOPS
 
 EOS = np.array([7, 8])
 EXACT, LOOSE, SHIFT, TARGET = range(4)
+WHOLE, MISMATCH, END = (STOPS.index(name) for name in ("whole", "mismatch", "end"))
 
 
-def row(drafted, following, accepted, reasons=None, room=100):
-    reasons = reasons or [EXACT] * len(drafted)
-    block = emit(
+def emitted(drafted, following, accepted, room=100, stop=MISMATCH):
+    return emit(
         np.array([drafted]),
         np.array([following]),
         np.array([accepted]),
-        np.array([reasons]),
+        np.array([[EXACT] * len(drafted)]),
+        np.array([stop]),
         EOS,
         np.array([room]),
     )
+
+
+def row(drafted, following, accepted, room=100):
+    block = emitted(drafted, following, accepted, room)
     count = int(block.counts[0])
     tokens = block.tokens[0, :count].tolist()
     return tokens, block.reasons[0, :count].tolist(), int(block.accepted[0]), bool(block.ended[0])
@@ -50,6 +55,16 @@ def test_plain_decoding_emits_the_targets_token():
     assert row([], 5, 0) == ([5], [TARGET], 0, False)
 
 
+def test_a_caption_that_ends_inside_the_block_stopped_it():
+    stop = lambda *args, **kwargs: emitted(*args, **kwargs).stops.tolist()  # noqa: E731
+    assert stop([1, 2, 3], 9, 2) == [MISMATCH]
+    assert stop([1, 2, 3], 8, 2) == [MISMATCH], "the target's own end token, after the stop"
+    assert stop([1, 7, 3], 9, 3, stop=WHOLE) == [END]
+    assert stop([1, 2, 7], 9, 3, stop=WHOLE) == [END], "no room was left for the bonus token"
+    assert stop([1, 2, 3], 9, 2, room=2) == [END]
+    assert stop([1, 2, 3], 9, 2, room=3) == [MISMATCH]
+
+
 @given(st.data())
 def test_table_holds_the_concatenation_of_all_blocks(data):
     slots, length = 3, 4
@@ -66,7 +81,8 @@ def test_table_holds_the_concatenation_of_all_blocks(data):
         drafted = np.array([data.draw(drafted_ids) for _ in range(slots)])
         accepted = np.array([data.draw(st.integers(0, length)) for _ in range(slots)])
         reasons = np.full((slots, length), LOOSE)
-        block = emit(drafted, np.full(slots, 6), accepted, reasons, EOS, room)
+        stops = np.where(accepted < length, MISMATCH, WHOLE)
+        block = emit(drafted, np.full(slots, 6), accepted, reasons, stops, EOS, room)
         finished = table.commit(block, length, 0.5)
         for slot in range(slots):
             whole = [*drafted[slot, : accepted[slot]].tolist(), 6]
@@ -78,6 +94,7 @@ def test_table_holds_the_concatenation_of_all_blocks(data):
         assert table.tail(slots)[slot].tolist() == two
         assert table.loose[slot] == table.accepted[slot]
         assert table.emitted_at[slot].sum() == len(said[slot]) - 1
+        assert table.stops[slot].sum() == table.rounds[slot]
     table.move(2, 0)
     assert table.said(0).tolist() == said[2]
     table.admit(2, 1, 2, limit=5)

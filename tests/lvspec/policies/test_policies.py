@@ -5,29 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lvspec.config import Entropy, Exact, Fly, Gate, Lvspec
-from lvspec.policies import POLICIES, Evidence
-from lvspec.types import REASONS
-
-VOCAB, EOS = 12, 11
-
-
-def evidence(draft, target, relevance=None, probability=0.9) -> Evidence:
-    """One row per list; the target gives its own token `probability`, the rest share it."""
-    drafted, said = torch.tensor(draft), torch.tensor(target)
-    rest = (1 - probability) / (VOCAB - 1)
-    chosen = torch.nn.functional.one_hot(said, VOCAB).bool()
-    logits = torch.where(chosen, probability, rest).log()
-    special = torch.zeros(VOCAB, dtype=torch.bool)
-    special[EOS] = True
-    scores = None if relevance is None else torch.tensor(relevance, dtype=torch.float32)
-    return Evidence(drafted, logits, said, scores, special)
-
-
-def decide(given_evidence: Evidence, policy):
-    verdict = POLICIES[type(policy)](given_evidence, policy)
-    reasons = [[REASONS[i] for i in row] for row in verdict.reasons.tolist()]
-    prefixes = [row[:n] for row, n in zip(reasons, verdict.accepted.tolist(), strict=True)]
-    return verdict.accepted.tolist(), verdict.next_token.tolist(), prefixes
+from lvspec.policies import Evidence
+from tests.lvspec.policies.by_hand import EOS, blocks, decide, evidence
 
 
 def test_exact_accepts_the_agreeing_prefix_and_corrects():
@@ -131,13 +110,6 @@ def test_gate_needs_the_targets_probability():
     assert decide(block, Gate(min_probability=0.005))[0] == [2]
 
 
-blocks = st.integers(1, 9).flatmap(
-    lambda k: st.tuples(
-        st.lists(st.integers(0, VOCAB - 1), min_size=k, max_size=k),
-        st.lists(st.integers(0, VOCAB - 1), min_size=k + 1, max_size=k + 1),
-        st.lists(st.floats(-1, 1, width=32), min_size=k, max_size=k),
-    )
-)
 policies = st.one_of(
     st.just(Exact()),
     st.builds(Lvspec, loose_share=st.floats(0, 1), shift=st.booleans()),
