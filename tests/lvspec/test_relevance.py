@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lvspec.relevance import VisualMemory, relevance, visual_states
+from lvspec.relevance import VisualMemory, append, relevance, visual_states
 
 
 def by_hand(state: np.ndarray, visual: np.ndarray, top: int) -> float:
@@ -44,3 +44,19 @@ def test_memory_follows_moved_slots():
     memory.admit(1, torch.tensor([[0.0, 2.0], [0.0, 1.0], [1.0, 0.0]]))
     memory.move(1, 0)
     assert memory.score(torch.tensor([[[0.0, 3.0]]]), 2).item() == 1.0
+
+
+@given(st.integers(1, 8), st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2)))
+def test_appending_keeps_the_latest_of_each_row(window, rounds):
+    """Against lists: two rows that take 0 to 3 of 3 values a round, NaN in front while short."""
+    recent = torch.full((2, window), torch.nan)
+    lists: list[list[float]] = [[], []]
+    for number, counts in enumerate(rounds):
+        scores = torch.tensor([[10.0 * number + i, 10.0 * number + i + 0.5] for i in range(3)]).T
+        recent = append(recent, scores, torch.tensor(counts))
+        for row, count in enumerate(counts):
+            lists[row] += scores[row, :count].tolist()
+    for row, values in enumerate(lists):
+        latest = values[-window:]
+        assert recent[row, window - len(latest) :].tolist() == latest
+        assert recent[row, : window - len(latest)].isnan().all()
