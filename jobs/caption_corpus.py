@@ -15,7 +15,7 @@ from pipeline.corpus import DryRun, caption_corpus, dry_run
 from pipeline.errors import ConfigError, JobError, StoppedError
 from pipeline.increments import Retry
 from pipeline.storage import absolute, is_local
-from pipeline.summary import RunSummary, clips
+from pipeline.summary import RunSummary, amount
 
 DONE, TOO_MANY_ERRORS = 0, 3  # the others belong to pipeline.errors
 
@@ -128,11 +128,14 @@ def _print_dry_run(settings: JobSettings, plan: DryRun, as_json: bool) -> None:
     if plan.unfinished:
         print(f"run {plan.unfinished} is unfinished and would be resumed first")
     counts = plan.counts
-    print(f"{clips(counts.listed)} in the source, {counts.held} already in {settings.output}")
+    listed = amount(counts.listed, plan.unit)
+    print(f"{listed} in the source, {counts.held} already in {settings.output}")
     again = f" ({counts.replacing} of them because their file or prompt changed)"
-    print(f"{counts.planned} would be captioned{again if counts.replacing else ''}")
+    done = "captioned" if plan.unit == "clip" else "cut and captioned"
+    print(f"{counts.planned} would be {done}{again if counts.replacing else ''}")
     if plan.deleted.rows:
-        print(f"{clips(plan.deleted.rows)} in the dataset have lost their video: their rows stay")
+        gone = amount(plan.deleted.rows, "clip")
+        print(f"{gone} in the dataset have lost their video: their rows stay")
 
 
 def _note_relative_output(settings: JobSettings) -> None:

@@ -5,7 +5,10 @@ One row per clip from read to write: Ray's checkpointing filters ids right after
 commits them with each written file, so a fan-out or a filter in between would lose or redo clips.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import ray.data
 from ray.data import ActorPoolStrategy, DataContext
@@ -14,12 +17,33 @@ from ray.exceptions import RayError
 
 from lvspec.video import FrameSpec
 from pipeline.backend import Backend
+from pipeline.commits import CHECKPOINT, CUT_CHECKPOINT
 from pipeline.config import JobSettings
 from pipeline.dataset import COMPRESSION, Dataset
 from pipeline.errors import StoppedError
-from pipeline.schema import ROWS
+from pipeline.schema import CUT, ROWS
 from pipeline.stages.caption import Caption
+from pipeline.stages.cut import cut_table
 from pipeline.stages.decode import decode_table
+
+
+def cut_run(dataset: Dataset, run_id: str, settings: JobSettings) -> None:
+    """Cut the videos of a run that its checkpoint does not list, into runs/<run_id>/cuts.
+
+    Raises `StoppedError` with the reason.
+    """
+    with _checkpointed(dataset, run_id, CUT_CHECKPOINT):
+        _read(dataset, run_id, "videos", settings).map_batches(
+            partial(
+                cut_table,
+                clips=settings.clips,
+                memory_mb=settings.video.memory_mb,
+                storage=settings.storage,
+            ),
+            batch_size=None,  # the whole block: one task cuts one commit, video by video
+            batch_format="pyarrow",
+            num_cpus=settings.video.num_cpus,  # a decoder uses one thread
+        ).write_parquet(dataset.run(run_id, "cuts"), schema=CUT, **_written(dataset))
 
 
 def caption_run(
@@ -29,16 +53,8 @@ def caption_run(
 
     Raises `StoppedError` with the reason.
     """
-    context = DataContext.get_current()
-    before = context.checkpoint_config, context.enable_progress_bars
-    context.checkpoint_config = _checkpoint(dataset, run_id)
-    context.enable_progress_bars = False  # the job counts committed rows instead
-    try:
+    with _checkpointed(dataset, run_id, CHECKPOINT):
         _pipeline(dataset, run_id, settings, spec, backend)
-    except RayError as error:
-        raise StoppedError(_reason(error)) from error
-    finally:
-        context.checkpoint_config, context.enable_progress_bars = before
 
 
 def _pipeline(
@@ -47,13 +63,7 @@ def _pipeline(
     rows_per_commit = settings.run.rows_per_commit
     least, most = settings.caption.pool
     (
-        ray.data.read_parquet(
-            dataset.run(run_id, "manifest"),
-            filesystem=dataset.fs,
-            num_cpus=0.25,  # a few thousand short rows per file
-        )
-        # A manifest of small rows would be one block, committed at the very end.
-        .repartition(target_num_rows_per_block=rows_per_commit)
+        _read(dataset, run_id, "manifest", settings)
         .map_batches(
             partial(
                 decode_table,
@@ -78,18 +88,47 @@ def _pipeline(
             num_gpus=settings.caption.num_gpus,
             num_cpus=settings.caption.num_cpus,
         )
-        .write_parquet(
-            dataset.run(run_id, "rows"),
-            filesystem=dataset.fs,
-            schema=ROWS,  # an all-null column would otherwise be written as type `null`
-            compression=COMPRESSION,
-            ray_remote_args={"num_cpus": 0.25},  # writes a file of a few kilobytes
-        )
+        # Without a schema an all-null column would be written as type `null`.
+        .write_parquet(dataset.run(run_id, "rows"), schema=ROWS, **_written(dataset))
     )
 
 
-def _checkpoint(dataset: Dataset, run_id: str) -> CheckpointConfig:
-    folder = dataset.run(run_id, "checkpoint")
+def _read(dataset: Dataset, run_id: str, folder: str, settings: JobSettings) -> ray.data.Dataset:
+    """MANIFEST rows in blocks of one commit each."""
+    rows = ray.data.read_parquet(
+        dataset.run(run_id, folder),
+        filesystem=dataset.fs,
+        num_cpus=0.25,  # a few thousand short rows per file
+    )
+    # Small rows would be one block, committed at the very end.
+    return rows.repartition(target_num_rows_per_block=settings.run.rows_per_commit)
+
+
+def _written(dataset: Dataset) -> dict[str, Any]:
+    """How a commit is written: a file of a few kilobytes."""
+    return {
+        "filesystem": dataset.fs,
+        "compression": COMPRESSION,
+        "ray_remote_args": {"num_cpus": 0.25},
+    }
+
+
+@contextmanager
+def _checkpointed(dataset: Dataset, run_id: str, folder: str) -> Generator[None]:
+    """Ray Data as a run needs it: with a checkpoint, without bars, and its errors in one line."""
+    context = DataContext.get_current()
+    before = context.checkpoint_config, context.enable_progress_bars
+    context.checkpoint_config = _checkpoint(dataset.run(run_id, folder), dataset)
+    context.enable_progress_bars = False  # the job counts committed rows instead
+    try:
+        yield
+    except RayError as error:
+        raise StoppedError(_reason(error)) from error
+    finally:
+        context.checkpoint_config, context.enable_progress_bars = before
+
+
+def _checkpoint(folder: str, dataset: Dataset) -> CheckpointConfig:
     config = CheckpointConfig(
         id_column="clip_id",
         checkpoint_path=folder,

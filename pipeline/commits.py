@@ -10,14 +10,15 @@ from pipeline.dataset import Dataset
 
 PENDING = ".pending.parquet"
 FINAL = ".parquet"
+CHECKPOINT, CUT_CHECKPOINT = "checkpoint", "cut_checkpoint"  # of captions, and of cut videos
 
 
 class Commits:
     """Counts committed rows of one run; looks into each file once, so it can be asked often."""
 
-    def __init__(self, dataset: Dataset, run_id: str) -> None:
+    def __init__(self, dataset: Dataset, run_id: str, checkpoint: str = CHECKPOINT) -> None:
         self._dataset = dataset
-        self._folder = dataset.run(run_id, "checkpoint")
+        self._folder = dataset.run(run_id, checkpoint)
         self._rows: dict[str, int] = {}
 
     def count(self) -> int:
@@ -29,13 +30,13 @@ class Commits:
         return sum(self._rows.values())
 
 
-def settle(dataset: Dataset, run_id: str) -> None:
+def settle(dataset: Dataset, run_id: str, checkpoint: str = CHECKPOINT) -> None:
     """Finish renames that a kill cut in two; call it before a resume, while nothing writes.
 
     On object storage a rename is a copy and a delete. Killed in between, the ids are both final and
     pending, and Ray would delete the rows and yet believe them done: those clips would be lost.
     """
-    files = set(dataset.parquet_files(dataset.run(run_id, "checkpoint")))
+    files = set(dataset.parquet_files(dataset.run(run_id, checkpoint)))
     for path in files:
         if path.endswith(PENDING) and path.removesuffix(PENDING) + FINAL in files:
             dataset.fs.delete_file(path)

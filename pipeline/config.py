@@ -25,6 +25,7 @@ from lvspec.config import (
     ModelSettings,
     SettingError,
 )
+from pipeline.clips import ClipSettings
 from pipeline.errors import ConfigError
 
 VIDEO_SUFFIXES = (
@@ -135,6 +136,7 @@ class JobSettings:
     models: ModelSettings = field(default_factory=ModelSettings)
     frames: FrameSettings = field(default_factory=FrameSettings)
     decoding: DecodeSettings = field(default_factory=DecodeSettings)
+    clips: ClipSettings = field(default_factory=ClipSettings)
     video: VideoSettings = field(default_factory=VideoSettings)
     caption: CaptionSettings = field(default_factory=CaptionSettings)
     run: RunSettings = field(default_factory=RunSettings)

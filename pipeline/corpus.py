@@ -6,36 +6,54 @@ is planned and captioned; where there is nothing, no Ray and no model starts.
 
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TextIO
 
 from pipeline.backend import LVSPEC, Backend
-from pipeline.commits import Commits, settle
+from pipeline.commits import CUT_CHECKPOINT, Commits, settle
 from pipeline.config import JobSettings
 from pipeline.dataset import Dataset
 from pipeline.fingerprint import caption_settings, fingerprint
 from pipeline.increments import Deleted, Retry, failed_codes
 from pipeline.lock import DriverLock, hold
-from pipeline.planning import RunPlan, check_fingerprint, count_plan, write_plan
-from pipeline.progress import show_progress
+from pipeline.planning import (
+    RunCounts,
+    RunPlan,
+    check_fingerprint,
+    count_plan,
+    cuts_videos,
+    read_counts,
+    write_clips,
+    write_plan,
+)
+from pipeline.progress import CUT, show_progress
 from pipeline.publish import mark_success, publish
+from pipeline.reconcile import reconcile_cuts
 from pipeline.stages.plan import PlanCounts
-from pipeline.summary import RunSummary, clips, nothing_new, summarize
+from pipeline.summary import RunSummary, amount, nothing_new, summarize
 
 
 @dataclass(frozen=True)
 class DryRun:
     """What a run would do: clips of an unfinished run to resume, and what would be planned beside
-    it.
+    it. `unit` is what is counted: clips, or the videos that are to be cut.
     """
 
     unfinished: str | None
+    unit: str
     counts: PlanCounts
     deleted: Deleted
 
     def to_json(self) -> dict[str, Any]:
         deleted = {"deleted": self.deleted.rows, "deleted_uris": list(self.deleted.uris)}
-        return {"unfinished_run": self.unfinished, **asdict(self.counts), **deleted}
+        return {
+            "unfinished_run": self.unfinished,
+            "unit": self.unit,
+            **asdict(self.counts),
+            **deleted,
+        }
 
 
 def caption_corpus(
@@ -54,7 +72,7 @@ def caption_corpus(
     print_ = Printer(out)
     with hold(settings.output, settings.storage, print_) as lock:
         dataset = Dataset.open(settings.output, settings.storage)
-        return _caption(Job(settings, dataset, backend, lock, print_), retry)
+        return _run(Job(settings, dataset, backend, lock, print_), retry)
 
 
 @dataclass(frozen=True)
@@ -71,7 +89,7 @@ class Job:
         self.backend.frame_spec(self.settings.models, self.settings.frames)
 
 
-def _caption(job: Job, retry: Retry | None) -> RunSummary:
+def _run(job: Job, retry: Retry | None) -> RunSummary:
     dataset, settings = job.dataset, job.settings
     check_fingerprint(dataset, settings)
     resumed = [_finish(job, run_id, resumed=True) for run_id in dataset.unfinished_runs()]
@@ -90,26 +108,27 @@ def _caption(job: Job, retry: Retry | None) -> RunSummary:
 
 
 def _say_plan(job: Job, plan: RunPlan, retry: Retry | None) -> None:
-    counts = plan.counts
+    counts, cuts = plan.counts, cuts_videos(job.settings)
+    unit = "video" if cuts else "clip"
     if plan.run_id is not None and retry is not None:
-        job.say(f"plan: {clips(counts.planned, 'failed')} to try again (run {plan.run_id})")
+        job.say(f"plan: {amount(counts.planned, f'failed {unit}')} to try again ({plan.run_id})")
     elif plan.run_id is not None:
         job.say(
-            f"plan: {clips(counts.planned)} to caption, {counts.held} already there "
-            f"(run {plan.run_id})"
+            f"plan: {amount(counts.planned, unit)} to {'cut' if cuts else 'caption'}, "
+            f"{counts.held} already there (run {plan.run_id})"
         )
     elif retry is not None:
         codes = ", ".join(f"{count} {code}" for code, count in failed_codes(job.dataset).items())
         job.say(
-            "nothing to try again: no such failed clip is in the source "
+            f"nothing to try again: no such failed {unit} is in the source "
             f"(failed in the dataset: {codes or 'none'})"
         )
     else:
-        job.say(f"nothing new: the dataset holds all {clips(counts.held)} of the source")
+        job.say(f"nothing new: the dataset holds all {amount(counts.held, unit)} of the source")
     if plan.deleted.rows:
         job.say(
-            f"deleted: {clips(plan.deleted.rows)} of the dataset stay although their videos are "
-            f"gone from the source; {job.settings.output}/deleted.parquet lists them"
+            f"deleted: {amount(plan.deleted.rows, 'clip')} of the dataset stay although their "
+            f"videos are gone from the source; {job.settings.output}/deleted.parquet lists them"
         )
 
 
@@ -129,43 +148,36 @@ def dry_run(settings: JobSettings, retry: Retry | None = None) -> DryRun:
     check_fingerprint(dataset, settings)
     unfinished = dataset.unfinished_runs()
     plan = count_plan(dataset, settings, retry)
-    return DryRun(unfinished[0] if unfinished else None, plan.counts, plan.deleted)
+    unit = "video" if cuts_videos(settings) else "clip"
+    return DryRun(unfinished[0] if unfinished else None, unit, plan.counts, plan.deleted)
 
 
 def _finish(job: Job, run_id: str, *, resumed: bool) -> RunSummary:
-    """Caption what is left of a planned run, prove it complete, publish it."""
+    """Cut and caption what is left of a planned run, prove it complete, publish it."""
     dataset, settings = job.dataset, job.settings
     run = dataset.read_json(dataset.run(run_id, "run.json"))
     assert run is not None  # unfinished_runs saw it
-    commits = Commits(dataset, run_id)
-    settle(dataset, run_id)
-    done = commits.count()
-    if resumed:
-        job.say(f"resume: run {run_id} has {done} of {clips(run['planned'])}")
+    seconds: dict[str, float] = {"plan": run["plan_s"]}
+    with ExitStack() as ray:  # started by the first of the two that needs it
+        counts = read_counts(dataset, run_id)
+        if counts is None:
+            started = time.monotonic()
+            counts = _cut(job, run_id, run, ray, resumed)
+            seconds["cut"] = time.monotonic() - started
+        started = time.monotonic()
+        captioned = _caption(job, run_id, counts, ray, resumed)
+        seconds["caption"] = time.monotonic() - started
     started = time.monotonic()
-    if done < run["planned"]:
-        job.say(f"caption: starting Ray and {settings.models.target}")
-        spec = job.backend.frame_spec(settings.models, settings.frames)
-        # Imported here: a job with nothing to do must not pay for Ray.
-        from pipeline.build import caption_run  # noqa: PLC0415
-        from pipeline.cluster import connect  # noqa: PLC0415
-
-        with connect(), show_progress(commits.count, run["planned"], job.say.out):
-            caption_run(dataset, run_id, settings, spec, job.backend)
-    captioned = time.monotonic()
     job.lock.check()
     published = publish(dataset, run_id, part_bytes=settings.run.part_bytes)
+    seconds["publish"] = time.monotonic() - started
     summary = summarize(
         dataset,
         run_id,
         output=settings.output,
         fingerprint=run["fingerprint"],
-        seconds={
-            "plan": run["plan_s"],
-            "caption": captioned - started,
-            "publish": time.monotonic() - captioned,
-        },
-        captioned=run["planned"] - done,
+        seconds=seconds,
+        captioned=captioned,
         replaced=published.replaced,
         already_held=run["held"],
         deleted=Deleted(run["deleted"]["rows"], tuple(run["deleted"]["uris"])),
@@ -174,3 +186,53 @@ def _finish(job: Job, run_id: str, *, resumed: bool) -> RunSummary:
     job.lock.check()
     mark_success(dataset, run_id)
     return summary
+
+
+def _cut(job: Job, run_id: str, run: Mapping[str, Any], ray: ExitStack, resumed: bool) -> RunCounts:
+    """Cut the videos of a run into clips, and write the manifest of these."""
+    dataset, videos = job.dataset, run["videos"]
+    commits = Commits(dataset, run_id, CUT_CHECKPOINT)
+    settle(dataset, run_id, CUT_CHECKPOINT)
+    done = commits.count()
+    if resumed:
+        job.say(f"resume: run {run_id} has cut {done} of {amount(videos, 'video')}")
+    if done < videos:
+        job.say("cut: starting Ray")
+        # Imported here: a job with nothing to do must not pay for Ray.
+        from pipeline.build import cut_run  # noqa: PLC0415
+        from pipeline.cluster import connect  # noqa: PLC0415
+
+        ray.enter_context(connect())
+        with show_progress(commits.count, videos, job.say.out, CUT):
+            cut_run(dataset, run_id, job.settings)
+    reconcile_cuts(dataset, run_id)
+    retry = run["retry"]
+    codes = None if retry is None or retry["codes"] is None else frozenset(retry["codes"])
+    counts = write_clips(dataset, run_id, None if retry is None else Retry(codes))
+    job.say(
+        f"cut: {amount(counts.planned - counts.uncut, 'clip')} to caption"
+        + (f", {amount(counts.uncut, 'video')} cannot be cut" if counts.uncut else "")
+    )
+    return counts
+
+
+def _caption(job: Job, run_id: str, counts: RunCounts, ray: ExitStack, resumed: bool) -> int:
+    """Caption what is left of a run's manifest. Returns how many clips that were."""
+    dataset, settings = job.dataset, job.settings
+    planned = counts.planned - counts.uncut
+    commits = Commits(dataset, run_id)
+    settle(dataset, run_id)
+    done = commits.count()
+    if resumed:
+        job.say(f"resume: run {run_id} has {done} of {amount(planned, 'clip')}")
+    if done < planned:
+        job.say(f"caption: starting Ray and {settings.models.target}")
+        spec = job.backend.frame_spec(settings.models, settings.frames)
+        # Imported here, as in `_cut`.
+        from pipeline.build import caption_run  # noqa: PLC0415
+        from pipeline.cluster import connect  # noqa: PLC0415
+
+        ray.enter_context(connect())
+        with show_progress(commits.count, planned, job.say.out):
+            caption_run(dataset, run_id, settings, spec, job.backend)
+    return planned - done

@@ -7,8 +7,11 @@
     <output>/shards/                       what is in tar shards, so that they are read once
     <output>/lock.json                     the driver that works on it now
     <output>/runs/<id>/run.json            written last by plan: from then on the run exists
-    <output>/runs/<id>/manifest/           the clips of the run
+    <output>/runs/<id>/videos/, cuts/      its videos and where to cut them, where clips are cut
+    <output>/runs/<id>/manifest/           its clips; counts.json is written last
+    <output>/runs/<id>/uncut/              error rows of videos that could not be cut
     <output>/runs/<id>/rows/, checkpoint/  staged rows and the ids that are committed (Ray Data)
+    <output>/runs/<id>/files.json          rows, bytes and checksum of each published file
     <output>/runs/<id>/summary.json        counts and rates of the run
 
 A run is unfinished while it has a run.json and no _SUCCESS.
@@ -104,8 +107,8 @@ class Dataset:
     def write_json(self, path: str, value: dict[str, Any]) -> None:
         self.write_bytes(path, (json.dumps(value, indent=2) + "\n").encode())
 
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a small file so that a reader sees the whole of it or nothing."""
+    def write_bytes(self, path: str, data: bytes | pa.Buffer) -> None:
+        """Write a file so that a reader sees the whole of it or nothing."""
         self.fs.create_dir(posixpath.dirname(path), recursive=True)
         with self.fs.open_output_stream(f"{path}.tmp") as stream:
             stream.write(data)

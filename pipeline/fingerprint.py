@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.config import JobSettings, as_tree
 
 # Sections whose settings say how captions are made ...
-SECTIONS = ("models", "frames", "decoding", "video")
+SECTIONS = ("models", "frames", "decoding", "clips", "video")
 # ... and the settings in them that only say where and how fast.
 NEUTRAL = frozenset(
     {
@@ -20,6 +20,7 @@ NEUTRAL = frozenset(
         "models.device_map",
         "models.attn_implementation",
         "decoding.slots",
+        "clips.timeout_s",
         "video.num_cpus",
         "video.timeout_s",
         "video.memory_mb",

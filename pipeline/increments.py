@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.dataset import Dataset
 from pipeline.schema import CAPTIONS, DELETED, ERRORS
-from pipeline.stages.plan import Held, Ids, Planned, as_ids, clip_key, contains, raw_id
+from pipeline.stages.plan import Held, Ids, Planned, as_ids, clip_id, clip_key, contains, raw_id
 
 NAMED = 10  # deleted videos that a summary names; deleted.parquet has all
 
@@ -32,14 +32,16 @@ class Deleted:
     uris: tuple[str, ...] = ()
 
 
-def held_clips(dataset: Dataset, retry: Retry | None = None) -> Held:
+def held_clips(dataset: Dataset, retry: Retry | None = None, *, by_video: bool = False) -> Held:
     """What published runs hold, failures included: they are not tried again unless their file
-    changes, or `retry` asks for it.
+    changes, or `retry` asks for it. `by_video`: ids are those of whole videos, whatever clips were
+    cut from them; a run is published as a whole, so one clip stands for all of its video.
     """
     ids, keys, again = bytearray(), bytearray(), bytearray()
-    columns = ["clip_id", "source_version", "prompt"]
+    columns = ["clip_id", "uri", "source_version", "prompt"]
     for batch in _batches(dataset, columns):
-        for clip, version, prompt, code in _rows(batch):
+        for clip, uri, version, prompt, code in _rows(batch):
+            clip = clip_id(uri, None, None) if by_video else clip  # noqa: PLW2901
             ids += raw_id(clip)
             if code is not None and retry is not None and retry.wants(code):
                 again += raw_id(clip)
@@ -64,6 +66,8 @@ def find_deleted(
     planned: Planned,
     covers: Callable[[str], bool],
     write: Callable[[pa.Table], None] = lambda table: None,
+    *,
+    by_video: bool = False,
 ) -> Deleted:
     """Rows whose video is gone: the source names it and its file is not there, or the source
     `covers` its place and does not list it. Their tables (DELETED) go to `write`.
@@ -72,7 +76,7 @@ def find_deleted(
         return Deleted()
     count, uris = 0, dict[str, None]()
     for batch in _batches(dataset, DELETED.names):
-        ids = _ids(batch)
+        ids = _ids(batch, by_video)
         gone = contains(planned.missing, ids)
         for index in np.flatnonzero(contains(planned.unlisted, ids)):
             gone[index] = covers(batch["uri"][int(index)].as_py())
@@ -101,5 +105,8 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _ids(batch: pa.RecordBatch) -> Ids:
-    return as_ids(b"".join(map(raw_id, batch["clip_id"].to_pylist())))
+def _ids(batch: pa.RecordBatch, by_video: bool) -> Ids:
+    clips = batch["clip_id"].to_pylist()
+    if by_video:
+        clips = [clip_id(uri, None, None) for uri in batch["uri"].to_pylist()]
+    return as_ids(b"".join(map(raw_id, clips)))

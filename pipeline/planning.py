@@ -1,10 +1,14 @@
-"""The plan of a run, as files: the manifest of what is new, and what the run was asked for."""
+"""The plan of a run, as files: what the run was asked for, and the manifest of its clips.
 
-import posixpath
+Where videos are cut into clips, the plan lists videos first (`write_plan`); once they are cut, the
+manifest is made of their spans (`write_clips`).
+"""
+
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,18 +18,40 @@ from pipeline.dataset import Dataset, new_run_id
 from pipeline.errors import FingerprintError
 from pipeline.fingerprint import caption_settings, difference, fingerprint
 from pipeline.increments import Deleted, Retry, find_deleted, held_clips
-from pipeline.sources import IndexStore, covered_by, read_source
-from pipeline.stages.plan import PlanCounts, Planned, plan_clips
+from pipeline.schema import CUT, ROWS
+from pipeline.sources import IndexStore, VideoRef, covered_by, read_source
+from pipeline.stages.plan import (
+    ROWS_PER_FILE,
+    PlanCounts,
+    Planned,
+    plan_clips,
+    spans_of,
+    whole_videos,
+)
+
+COUNTS = "counts.json"
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """`run_id` is None where there is nothing to caption, and in a dry run."""
+    """`run_id` is None where there is nothing to caption, and in a dry run. Counts are of videos
+    where these are still to be cut.
+    """
 
     run_id: str | None
     counts: PlanCounts
     deleted: Deleted
     plan_s: float
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """Clips of a run: `planned` = those in its manifest + `uncut` (videos that could not be cut
+    into clips, each one error row).
+    """
+
+    planned: int
+    uncut: int = 0
 
 
 def check_fingerprint(dataset: Dataset, settings: JobSettings) -> None:
@@ -42,6 +68,11 @@ def check_fingerprint(dataset: Dataset, settings: JobSettings) -> None:
         )
 
 
+def cuts_videos(settings: JobSettings) -> bool:
+    """Are videos cut into clips, or does the source list the clips?"""
+    return settings.clips.mode != "whole"
+
+
 def count_plan(dataset: Dataset, settings: JobSettings, retry: Retry | None = None) -> RunPlan:
     """What `write_plan` would do, without writing anything."""
     started = time.monotonic()
@@ -56,20 +87,17 @@ def write_plan(
     retry: Retry | None = None,
     check: Callable[[], object] = lambda: None,
 ) -> RunPlan:
-    """Write the manifest of a new run. The run exists once its run.json does.
+    """Write the manifest of a new run, or the videos that are to be cut. The run exists once its
+    run.json does.
 
     `check` is called before that, where there is something to do: it raises for models that cannot
     run, so that a wrong name leaves no trace in the output.
     """
     started = time.monotonic()
     run_id = new_run_id()
-    parts: list[str] = []
+    cuts = cuts_videos(settings)
+    write = Parts(dataset, dataset.run(run_id, "videos" if cuts else "manifest"))
     gone: list[pa.Table] = []
-
-    def write(table: pa.Table) -> None:
-        parts.append(posixpath.join("manifest", f"part-{len(parts):05d}.parquet"))
-        dataset.write_parquet(dataset.run(run_id, parts[-1]), table)
-
     try:
         store = IndexStore(partial(_load_index, dataset), partial(_save_index, dataset))
         planned, deleted = _plan(dataset, settings, retry, store, write, gone.append)
@@ -79,23 +107,79 @@ def write_plan(
         dataset.remove_folder(dataset.run(run_id))  # no run.json yet, so nobody knows it
         raise
     _write_deleted(dataset, gone)
-    plan = RunPlan(run_id, planned.counts, deleted, round(time.monotonic() - started, 3))
-    if not planned.counts.planned:
-        return RunPlan(None, plan.counts, deleted, plan.plan_s)
+    counts = planned.counts
+    plan_s = round(time.monotonic() - started, 3)
+    if not counts.planned:
+        return RunPlan(None, counts, deleted, plan_s)
     covered = caption_settings(settings)
     described = {"fingerprint": fingerprint(covered), "caption_settings": covered}
     if not dataset.exists(dataset.path("dataset.json")):
         dataset.write_json(dataset.path("dataset.json"), described)
     run = {
         "run_id": run_id,
-        **{name: getattr(plan.counts, name) for name in ("planned", "held", "replacing")},
+        "videos": counts.planned if cuts else None,
+        "held": counts.held,
         "deleted": asdict(deleted),
-        "plan_s": plan.plan_s,
+        "retry": None if retry is None else {"codes": sorted(retry.codes or ()) or None},
+        "plan_s": plan_s,
         "settings": as_tree(settings),
         **described,
     }
+    if not cuts:
+        dataset.write_json(dataset.run(run_id, COUNTS), asdict(RunCounts(counts.planned)))
     dataset.write_json(dataset.run(run_id, "run.json"), run)
-    return plan
+    return RunPlan(run_id, counts, deleted, plan_s)
+
+
+def read_counts(dataset: Dataset, run_id: str) -> RunCounts | None:
+    """None while the videos of a run are still to be cut."""
+    counts = dataset.read_json(dataset.run(run_id, COUNTS))
+    return None if counts is None else RunCounts(**counts)
+
+
+def write_clips(dataset: Dataset, run_id: str, retry: Retry | None) -> RunCounts:
+    """Write the manifest of a run whose videos are cut, and error rows for those that could not
+    be. Repeating it changes nothing.
+    """
+    manifest, uncut = (
+        Parts(dataset, dataset.run(run_id, folder)) for folder in ("manifest", "uncut")
+    )
+    for parts in (manifest, uncut):
+        dataset.remove_folder(parts.folder)
+
+    def clips() -> Iterator[VideoRef]:
+        failed: list[dict[str, Any]] = []
+        for row in _cut_rows(dataset, run_id):
+            if row["error_code"] is None:
+                yield from spans_of(row)
+                continue
+            failed.append({**row, "run_id": run_id, "status": "error"})
+            if len(failed) == ROWS_PER_FILE:
+                uncut(pa.Table.from_pylist(failed, schema=ROWS))
+                failed = []
+        if failed:
+            uncut(pa.Table.from_pylist(failed, schema=ROWS))
+
+    held = replace(held_clips(dataset, retry), again=None)  # the choice was made among videos
+    planned = plan_clips(clips, held, manifest)
+    counts = RunCounts(planned.counts.planned + uncut.rows, uncut.rows)
+    dataset.write_json(dataset.run(run_id, COUNTS), asdict(counts))
+    return counts
+
+
+@dataclass
+class Parts:
+    """Writes tables into numbered files of a folder, and counts their rows."""
+
+    dataset: Dataset
+    folder: str
+    files: int = field(default=0, init=False)
+    rows: int = field(default=0, init=False)
+
+    def __call__(self, table: pa.Table) -> None:
+        self.dataset.write_parquet(f"{self.folder}/part-{self.files:05d}.parquet", table)
+        self.files += 1
+        self.rows += table.num_rows
 
 
 def _plan(
@@ -106,10 +190,21 @@ def _plan(
     write: Callable[[pa.Table], None],
     write_deleted: Callable[[pa.Table], None] = lambda table: None,
 ) -> tuple[Planned, Deleted]:
-    source, storage = settings.source, settings.storage
-    held = held_clips(dataset, retry)
-    planned = plan_clips(lambda: read_source(source, storage, store), held, write)
-    return planned, find_deleted(dataset, planned, covered_by(source, storage), write_deleted)
+    source, storage, by_video = settings.source, settings.storage, cuts_videos(settings)
+
+    def read() -> Iterator[VideoRef]:
+        refs = read_source(source, storage, store)
+        return whole_videos(refs) if by_video else refs
+
+    planned = plan_clips(read, held_clips(dataset, retry, by_video=by_video), write)
+    covers = covered_by(source, storage)
+    return planned, find_deleted(dataset, planned, covers, write_deleted, by_video=by_video)
+
+
+def _cut_rows(dataset: Dataset, run_id: str) -> Iterator[dict[str, Any]]:
+    cuts = dataset.scan(dataset.parquet_files(dataset.run(run_id, "cuts")), CUT)
+    for batch in cuts.to_batches():
+        yield from batch.to_pylist()
 
 
 def _load_index(dataset: Dataset, name: str) -> pa.Table | None:

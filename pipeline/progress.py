@@ -7,18 +7,34 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TextIO
 
 TERMINAL_EVERY_S = 1.0
 LOG_EVERY_S = 30.0
 
 
-def progress_line(done: int, at_start: int, total: int, elapsed_s: float) -> str:
+@dataclass(frozen=True)
+class Stage:
+    """What is counted, and what happens before anything can be."""
+
+    name: str
+    unit: str
+    before: str
+
+
+CAPTION = Stage("caption", "clips", "loading models")
+CUT = Stage("cut", "videos", "starting")
+
+
+def progress_line(
+    done: int, at_start: int, total: int, elapsed_s: float, stage: Stage = CAPTION
+) -> str:
     """`caption: 120/960 clips  4.0 clips/s  3 min left`. The rate is of this attempt."""
     fresh = done - at_start
-    line = f"caption: {done}/{total} clips"
+    line = f"{stage.name}: {done}/{total} {stage.unit}"
     if not fresh:
-        return f"{line}  {elapsed_s:.0f} s (loading models until the first rows)"
+        return f"{line}  {elapsed_s:.0f} s ({stage.before} until the first rows)"
     rate = fresh / elapsed_s
     left = (total - done) / rate
     shown = (
@@ -28,18 +44,20 @@ def progress_line(done: int, at_start: int, total: int, elapsed_s: float) -> str
         if left < 7200
         else f"{left / 3600:.1f} h"
     )
-    return f"{line}  {rate:.1f} clips/s" + (f"  {shown} left" if done < total else "")
+    return f"{line}  {rate:.1f} {stage.unit}/s" + (f"  {shown} left" if done < total else "")
 
 
 @contextmanager
-def show_progress(count: Callable[[], int], total: int, out: TextIO) -> Generator[None]:
+def show_progress(
+    count: Callable[[], int], total: int, out: TextIO, stage: Stage = CAPTION
+) -> Generator[None]:
     """Report `count()` of `total` on `out` until the block ends."""
     live = out.isatty()
     stop = threading.Event()
     started, at_start = time.monotonic(), count()
 
     def report() -> None:
-        line = progress_line(count(), at_start, total, max(1e-3, time.monotonic() - started))
+        line = progress_line(count(), at_start, total, max(1e-3, time.monotonic() - started), stage)
         out.write(f"\r{line:<78}" if live else f"{line}\n")
         out.flush()
 

@@ -5,23 +5,18 @@ Everything before `_SUCCESS` can be repeated: a publish that was killed starts a
 rows.
 """
 
-import posixpath
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet as pq
 
 from pipeline.dataset import Dataset
-from pipeline.errors import ReconciliationError
-from pipeline.schema import CAPTIONS, ERRORS, MANIFEST, ROWS
+from pipeline.parts import write_parts
+from pipeline.reconcile import planned_ids, reconcile
+from pipeline.record import RunRecord, encode_part, read_record, write_record
+from pipeline.schema import CAPTIONS, ERRORS, MANIFEST
 
-NAMED_IDS = 10  # how many a message names
-ID = "clip_id"
 pc: Any = pyarrow.compute  # its functions are made at import, so type checkers see none
 
 
@@ -35,16 +30,30 @@ class Published:
 
 
 def publish(dataset: Dataset, run_id: str, *, part_bytes: int) -> Published:
-    """Write captions/ and errors/ of a run. Rows of the same clips in other published runs go (an
-    older version of the file, or a second driver on the same output), so that a clip id stays
-    unique. Raises `ReconciliationError`.
+    """Write captions/ and errors/ of a run. Rows of the same clips in other published runs go (of
+    an older version of the file, or a failure tried again), so that a clip id stays unique.
+
+    Raises `ReconciliationError`.
     """
     reconcile(dataset, run_id)
-    rows = dataset.parquet_files(dataset.run(run_id, "rows"))
-    captions = _write(dataset, rows, "ok", CAPTIONS, dataset.captions(run_id), part_bytes)
-    errors = _write(dataset, rows, "error", ERRORS, dataset.errors(run_id), part_bytes)
-    replaced = _drop_older(dataset, run_id)
-    return Published(captions, errors, replaced)
+    staged = [
+        path
+        for folder in ("rows", "uncut")
+        for path in dataset.parquet_files(dataset.run(run_id, folder))
+    ]
+    parts = {
+        status: write_parts(dataset, staged, status, schema, folder, part_bytes)
+        for status, schema, folder in (
+            ("ok", CAPTIONS, dataset.captions(run_id)),
+            ("error", ERRORS, dataset.errors(run_id)),
+        )
+    }
+    captions, errors = (sum(part.rows for part in parts[status]) for status in ("ok", "error"))
+    record = RunRecord(captions, errors, (*parts["ok"], *parts["error"]))
+    write_record(dataset, run_id, record)
+    going = _Going.of(dataset, run_id)
+    others = (other for other in dataset.published_runs() if other != run_id)
+    return Published(captions, errors, sum(_drop(dataset, other, going) for other in others))
 
 
 def mark_success(dataset: Dataset, run_id: str) -> None:
@@ -52,116 +61,69 @@ def mark_success(dataset: Dataset, run_id: str) -> None:
     dataset.write_bytes(dataset.success(run_id), b"")
 
 
-def reconcile(dataset: Dataset, run_id: str) -> None:
-    """Raise `ReconciliationError` unless manifest ids and row ids are the same, each once."""
-    planned = _ids(dataset, dataset.run(run_id, "manifest"), MANIFEST)
-    staged = _ids(dataset, dataset.run(run_id, "rows"), ROWS)
-    counts = pc.value_counts(staged)
-    found, times = counts.field("values"), counts.field("counts")
-    problems = {
-        "missing": planned.filter(pc.invert(pc.is_in(planned, value_set=found))),
-        "doubled": found.filter(pc.greater(times, 1)),
-        "not planned": found.filter(pc.invert(pc.is_in(found, value_set=planned))),
-    }
-    lines = [
-        f"{len(ids)} {what}: {', '.join(ids[:NAMED_IDS].to_pylist())}"
-        + (" ..." if len(ids) > NAMED_IDS else "")
-        for what, ids in problems.items()
-        if len(ids)
-    ]
-    if lines:
-        raise ReconciliationError(
-            f"run {run_id} has {len(planned)} planned clips and {len(staged)} rows. "
-            + "; ".join(lines)
-        )
-
-
-def _ids(dataset: Dataset, folder: str, schema: pa.Schema) -> pa.Array:
-    files = dataset.parquet_files(folder)
-    column = dataset.scan(files, schema).to_table(columns=[ID])[ID]
-    return column.combine_chunks() if column.num_chunks else pa.array([], pa.string())
-
-
-def _write(
-    dataset: Dataset, rows: list[str], status: str, schema: pa.Schema, folder: str, part_bytes: int
-) -> int:
-    """Write the rows of one status into sorted parts of about `part_bytes` (in memory). Returns how
-    many.
-
-    Ids are uniform hashes, so ranges of them are equal shares: rows are dealt to one temporary file
-    per part, and each is sorted alone. Memory is bounded by one part whatever the run's size.
+@dataclass(frozen=True)
+class _Going:
+    """Which rows of earlier runs make place for a run: those of its own clips and, where it cut
+    videos into clips, those that an earlier version of such a video was cut into, or that said it
+    could not be cut.
     """
-    dataset.remove_folder(folder)
-    scan = dataset.scan(rows, ROWS)
-    batches = scan.to_batches(columns=schema.names, filter=pc.field("status") == status)
-    total = 0
-    with tempfile.TemporaryDirectory(prefix="publish-") as spill:
-        for number, path in enumerate(
-            _deal(batches, schema, part_bytes, rows, dataset, Path(spill))
-        ):
-            part = pq.read_table(path).sort_by(ID)
-            dataset.write_parquet(posixpath.join(folder, f"part-{number:05d}.parquet"), part)
-            total += part.num_rows
-    return total
+
+    clips: pa.Array
+    uris: pa.Array
+    versions: pa.Array  # "uri\nsource_version"
+
+    @classmethod
+    def of(cls, dataset: Dataset, run_id: str) -> "_Going":
+        videos = dataset.scan(dataset.parquet_files(dataset.run(run_id, "videos")), MANIFEST)
+        table = videos.to_table(columns=["uri", "source_version"]).combine_chunks()
+        return cls(planned_ids(dataset, run_id), _array(table["uri"]), _versions(table))
+
+    def among(self, table: pa.Table) -> pa.Array:
+        """For each row of a table with clip_id, uri, source_version and perhaps error_stage."""
+        mask = pc.is_in(table["clip_id"], value_set=self.clips)
+        if not len(self.uris):
+            return mask
+        other = pc.invert(pc.is_in(_versions(table), value_set=self.versions))
+        if "error_stage" in table.column_names:
+            other = pc.or_(other, pc.equal(table["error_stage"], "cut"))
+        same_video = pc.is_in(table["uri"], value_set=self.uris)
+        return pc.or_(mask, pc.and_(same_video, other))
 
 
-def _deal(
-    batches: Iterator[pa.RecordBatch],
-    schema: pa.Schema,
-    part_bytes: int,
-    rows: list[str],
-    dataset: Dataset,
-    spill: Path,
-) -> list[Path]:
-    """Split batches by id range into one local Parquet file per part; the non-empty ones, in id
-    order.
-    """
-    staged_bytes = sum(info.size or 0 for info in dataset.fs.get_file_info(rows))
-    parts = max(1, -(-staged_bytes // part_bytes))
-    bounds = pa.array([f"{(i << 32) // parts:08x}" for i in range(1, parts)], pa.string())
-    writers: dict[int, pq.ParquetWriter] = {}
-    try:
-        for batch in batches:
-            for index, piece in _by_range(pa.Table.from_batches([batch]), bounds):
-                if index not in writers:
-                    writers[index] = pq.ParquetWriter(spill / f"{index:06d}.parquet", schema)
-                writers[index].write_table(piece.cast(schema))
-    finally:
-        for writer in writers.values():
-            writer.close()
-    return [spill / f"{index:06d}.parquet" for index in sorted(writers)]
+def _versions(table: pa.Table) -> pa.Array:
+    joined = pc.binary_join_element_wise(table["uri"], table["source_version"], "\n")
+    return _array(joined)
 
 
-def _by_range(table: pa.Table, bounds: pa.Array) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each id range that occurs: (index of the range, rows)."""
-    heads = pc.utf8_slice_codeunits(table[ID], 0, 8).to_numpy().astype(str)
-    index = bounds.to_numpy(zero_copy_only=False).astype(str).searchsorted(heads, side="right")
-    for value in sorted(set(index.tolist())):
-        yield int(value), table.filter(pa.array(index == value))
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()
 
 
-def _drop_older(dataset: Dataset, run_id: str) -> int:
-    """Take the clips of this run out of the files of other runs. Returns how many rows went."""
-    mine = _ids(dataset, dataset.run(run_id, "manifest"), MANIFEST)
+def _drop(dataset: Dataset, run_id: str, going: _Going) -> int:
+    """Take rows out of the files of a run, and correct its record. Returns how many went."""
     dropped = 0
-    for other in dataset.published_runs():
-        if other == run_id:
-            continue
-        for folder, schema in (
-            (dataset.captions(other), CAPTIONS),
-            (dataset.errors(other), ERRORS),
-        ):
-            for path in dataset.parquet_files(folder):
-                dropped += _rewrite_without(dataset, path, schema, mine)
+    looked_at = ["clip_id", "uri", "source_version"]
+    for folder, schema, columns in (
+        (dataset.captions(run_id), CAPTIONS, looked_at),
+        (dataset.errors(run_id), ERRORS, [*looked_at, "error_stage"]),
+    ):
+        for path in dataset.parquet_files(folder):
+            scan = dataset.scan([path], schema)
+            mask = going.among(scan.to_table(columns=columns))
+            num_going = pc.sum(mask).as_py() or 0
+            if num_going:
+                _rewrite(dataset, run_id, path, scan.to_table().filter(pc.invert(mask)))
+            dropped += num_going
     return dropped
 
 
-def _rewrite_without(dataset: Dataset, path: str, schema: pa.Schema, ids: pa.Array) -> int:
-    scan = dataset.scan([path], schema)
-    old = scan.to_table(columns=[ID])[ID]
-    going = pc.sum(pc.is_in(old, value_set=ids)).as_py() or 0
-    if going == len(old):
+def _rewrite(dataset: Dataset, run_id: str, path: str, left: pa.Table) -> None:
+    file, data = encode_part(dataset, path, left)
+    record = read_record(dataset, run_id)
+    if record is not None:
+        now = record.with_file(file.path, file if left.num_rows else None)
+        write_record(dataset, run_id, now)
+    if left.num_rows:
+        dataset.write_bytes(path, data)
+    else:
         dataset.fs.delete_file(path)
-    elif going:
-        dataset.write_parquet(path, scan.to_table(filter=~pc.field(ID).isin(ids)))
-    return going

@@ -63,7 +63,10 @@ STATUS_COLUMNS = (
 
 ERROR_COLUMNS = (
     Column(
-        "error_stage", pa.string(), "Where the clip failed: `decode` (reading video) or `caption`"
+        "error_stage",
+        pa.string(),
+        "Where it failed: `cut` (a video that was to become clips), `decode` (reading a clip) or "
+        "`caption`",
     ),
     Column("error_code", pa.string(), "Stable code of the failure, for filtering and for retries"),
     Column("error_message", pa.string(), "What happened, for people"),
@@ -145,6 +148,14 @@ ROWS = _schema(SOURCE_COLUMNS + STATUS_COLUMNS + ERROR_COLUMNS + VIDEO_COLUMNS +
 CAPTIONS = _schema(SOURCE_COLUMNS + STATUS_COLUMNS + VIDEO_COLUMNS + CAPTION_COLUMNS)
 ERRORS = _schema(SOURCE_COLUMNS + STATUS_COLUMNS + ERROR_COLUMNS + VIDEO_COLUMNS)
 DELETED = _schema(SOURCE_COLUMNS + STATUS_COLUMNS)
+
+# Where videos are cut into clips: one row per video, before the manifest is written.
+CUT_COLUMNS = (
+    Column("starts_ms", pa.list_(pa.int64()), "Where its clips start; null if it failed", "ms"),
+    Column("ends_ms", pa.list_(pa.int64()), "Where they end", "ms"),
+    Column("read_s", pa.float64(), "Time to open and scan the video", "s"),
+)
+CUT = _schema(SOURCE_COLUMNS + ERROR_COLUMNS + CUT_COLUMNS)
 
 # Between decode and caption: a row with its frames. Raw bytes with a shape, because clips of one
 # block may differ in size and an error has none; reading them back is a view, not a copy (see

@@ -53,9 +53,9 @@ class RunSummary:
         return asdict(self)
 
 
-def clips(count: int, kind: str = "") -> str:
-    """`1 clip`, `2 failed clips`."""
-    return f"{count} {kind} clip".replace("  ", " ") + ("" if count == 1 else "s")
+def amount(count: int, what: str) -> str:
+    """`1 clip`, `2 clips`."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def nothing_new(

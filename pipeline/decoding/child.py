@@ -12,9 +12,9 @@ import resource
 import signal
 import sys
 
-from lvspec.video import VideoError
+from pipeline.decoding.cut import CutJob, Cuts, cut
 from pipeline.decoding.memory import writer
-from pipeline.decoding.types import Decoded, Failed, Job
+from pipeline.decoding.types import Decoded, Failed, Job, failed
 from pipeline.storage import open_video
 
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
@@ -47,22 +47,11 @@ def decode(job: Job) -> Decoded | Failed:
     except Exception as error:
         # One odd file must not end a job of millions, whatever a decoder or a storage client
         # raises.
-        result = _failed(error, job.uri)
+        result = failed(error, job.uri)
     gc.collect()  # decoders leave reference cycles that hold whole pictures
     return result
 
 
-def _failed(error: Exception, uri: str) -> Failed:
-    match error:
-        case VideoError():
-            return Failed(error.code, error.message)
-        case FileNotFoundError():
-            return Failed("missing_file", f"there is no file {uri}")
-        case PermissionError():
-            return Failed("no_permission", str(error))
-        case OSError():
-            return Failed("read_failed", str(error))
-        case MemoryError():
-            return Failed("decode_memory", f"an allocation failed: {error}")
-        case _:
-            return Failed("decode_crashed", f"{type(error).__name__}: {error}")
+def work(job: Job | CutJob) -> Decoded | Cuts | Failed:
+    """What the pool calls."""
+    return decode(job) if isinstance(job, Job) else cut(job)

@@ -16,12 +16,13 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Final
+from typing import Final, overload
 
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 from pebble.pool.process import WORKERS_NAME
 
-from pipeline.decoding.child import decode, prepare
+from pipeline.decoding.child import prepare, work
+from pipeline.decoding.cut import CutJob, Cuts
 from pipeline.decoding.types import Decoded, Failed, Job
 
 WATCH_S: Final = 0.05  # between looks at the child: at 2 GB/s it passes its limit by 100 MB
@@ -29,7 +30,7 @@ START_S: Final = 60.0  # a child starts in half a second; a machine that swaps t
 STARTS: Final = 3
 KEPT_BYTES: Final = 256 << 20  # a child that holds more between two clips is leaking
 
-Result = Decoded | Failed
+Result = Decoded | Cuts | Failed
 
 
 class _LostError(Exception):
@@ -49,8 +50,15 @@ class DecoderProcess:
         self._pool: ProcessPool | None = None
         self._num_served = 0  # clips that the child of now has answered
 
-    def run(self, job: Job, timeout_s: float, memory_mb: int) -> Result:
-        """Decode one clip. Raises RuntimeError if no decoder process starts: no clip's fault."""
+    @overload
+    def run(self, job: Job, timeout_s: float, memory_mb: int) -> Decoded | Failed: ...
+    @overload
+    def run(self, job: CutJob, timeout_s: float, memory_mb: int) -> Cuts | Failed: ...
+    def run(self, job: Job | CutJob, timeout_s: float, memory_mb: int) -> Result:
+        """Decode one clip, or cut one video.
+
+        Raises RuntimeError if no decoder process starts: no clip's fault.
+        """
         is_used = self._num_served > 0
         try:
             return self._attempt(job, timeout_s, memory_mb)
@@ -69,7 +77,7 @@ class DecoderProcess:
             self._pool.join()
         self._pool, self._num_served = None, 0
 
-    def _attempt(self, job: Job, timeout_s: float, memory_mb: int) -> Result:
+    def _attempt(self, job: Job | CutJob, timeout_s: float, memory_mb: int) -> Result:
         """Raises _LostError where another clip may be to blame."""
         future, is_over = self._serve(job, timeout_s, memory_mb << 20)
         error = future.exception()
@@ -86,7 +94,7 @@ class DecoderProcess:
         raise _LostError(Failed("decode_crashed", f"the decoder's process {death}")) from error
 
     def _serve(
-        self, job: Job, timeout_s: float, max_bytes: int
+        self, job: Job | CutJob, timeout_s: float, max_bytes: int
     ) -> tuple[ProcessFuture[Result], bool]:
         """The job's future once it is done, and whether the child was killed for its memory."""
         for _ in range(STARTS):
@@ -95,7 +103,7 @@ class DecoderProcess:
                 self._pool = _new_pool()
             pool, is_over = self._pool, False
             try:
-                future = pool.schedule(decode, args=(job,), timeout=timeout_s)
+                future = pool.schedule(work, args=(job,), timeout=timeout_s)
             except RuntimeError:  # it broke just now, or no process can be made
                 self.close()
                 continue

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lvspec.video import CODES as VIDEO_CODES
-from lvspec.video import Clip, DecoderName, FrameSpec, VideoInfo
+from lvspec.video import Clip, DecoderName, FrameSpec, VideoError, VideoInfo
 
 CODES: Final[dict[str, str]] = {
     **VIDEO_CODES,
@@ -60,3 +60,20 @@ class Failed:
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise ValueError(f"{self.code!r} is not one of {sorted(CODES)}")
+
+
+def failed(error: Exception, uri: str) -> Failed:
+    """What a row says of whatever a decoder or a storage client raised."""
+    match error:
+        case VideoError():
+            return Failed(error.code, error.message)
+        case FileNotFoundError():
+            return Failed("missing_file", f"there is no file {uri}")
+        case PermissionError():
+            return Failed("no_permission", str(error))
+        case OSError():
+            return Failed("read_failed", str(error))
+        case MemoryError():
+            return Failed("decode_memory", f"an allocation failed: {error}")
+        case _:
+            return Failed("decode_crashed", f"{type(error).__name__}: {error}")

@@ -7,7 +7,7 @@ prompt; or, where failed clips are tried again, only those. Memory is 16 bytes p
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -133,6 +133,32 @@ def plan_clips(
         num_planned += len(rows)
     counts = PlanCounts(len(all_ids), len(all_ids) - num_planned, num_planned, num_replacing)
     return Planned(counts, held.ids[~contains(all_ids, held.ids)], np.unique(as_ids(missing)))
+
+
+def whole_videos(refs: Iterable[VideoRef]) -> Iterator[VideoRef]:
+    """`refs`, to be cut into clips. Raises `SourceError` for one that is a clip already."""
+    for ref in refs:
+        if ref.start_s is not None or ref.end_s is not None:
+            raise SourceError(
+                f"{ref.place}: {ref.uri} has a span of its own, and clips.mode cuts whole videos; "
+                "set clips.mode=whole to caption the spans of a manifest"
+            )
+        yield ref
+
+
+def spans_of(row: Mapping[str, Any]) -> Iterator[VideoRef]:
+    """The clips of a CUT row; none if it failed."""
+    for start, end in zip(row["starts_ms"] or (), row["ends_ms"] or (), strict=True):
+        yield VideoRef(
+            row["uri"],
+            row["video_id"],
+            start / 1000,
+            end / 1000,
+            row["prompt"],
+            size_bytes=row["size_bytes"],
+            offset_bytes=row["offset_bytes"],
+            source_version=row["source_version"],
+        )
 
 
 def _chunks(refs: Iterable[VideoRef]) -> Iterator[tuple[list[VideoRef], list[str], Ids]]:

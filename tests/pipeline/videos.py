@@ -1,5 +1,7 @@
 """Small real video files for pipeline tests."""
 
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -16,6 +18,23 @@ def write_video(path: Path, brightness: int, frames: int = 12) -> Path:
         stream.pix_fmt = "yuv420p"
         for _ in range(frames):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+def write_greys(path: Path, greys: Sequence[int], pts_ms: Sequence[int]) -> Path:
+    """A 64 x 64 H.264 clip of one grey per frame, shown at these times: any frame rate."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25)
+        stream.width = stream.height = 64
+        stream.pix_fmt = "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for grey, pts in zip(greys, pts_ms, strict=True):
+            picture = np.full((64, 64, 3), grey, np.uint8)
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts, frame.time_base = pts, Fraction(1, 1000)
+            container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path
 
