@@ -1,11 +1,12 @@
 """Measure decoding methods on held-out demo scenes: `python jobs/benchmark_decode.py`."""
 
 import argparse
+import csv
 import json
 import os
 import platform
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
 
@@ -16,21 +17,27 @@ import transformers
 
 import lvspec
 from lvspec import demo
-from lvspec.benchmark import Item, Point, measure, methods
-from lvspec.demo import facts, scenes
+from lvspec.benchmark import MAIN, PEERS, SWEEP, Item, Point, measure, methods
+from lvspec.demo import drawing, facts
+from lvspec.demo.scenes import FRAMES
 
+GROUPS = {"main": MAIN, "peers": PEERS, "sweep": SWEEP}
 METHODS = tuple(methods(lvspec.DecodeSettings()))
 
 EXAMPLES = """\
 examples:
-  all methods at batch 1, 4 and 8 on 256 scenes (about 40 minutes)
+  the six main methods at batch 1, 4 and 8 on 256 scenes
     python jobs/benchmark_decode.py
   other scenes, or a quick look
     ... --seed 5            ... --scenes 32 --batch 1 --methods lvspec
+  all peers, then the ablations, with a table, CSV and a picture (needs `pip install .[benchmark]`)
+    ... --methods peers --batch 1 --scenes 512 --out results/peers
+    ... --methods sweep --batch 1 --scenes 128 --out results/sweep
 
 The table: tokens/s of decoding alone, speedup over plain decoding at the same batch (median over
 chunks of clips in which all methods ran), end-to-end speedup with prefill, tau (mean accepted draft
-tokens per round, bonus excluded), visual facts right and kept relative to plain decoding.
+tokens per round, bonus excluded), visual facts right and kept relative to plain decoding, with a
+95 % interval. `assisted` is transformers' own assisted generation, whose draft gets no video.
 """
 
 
@@ -40,26 +47,33 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     pair = lvspec.load()
     base = lvspec.DecodeSettings(draft_length=options.draft_length, keep=options.keep)
+    names = [name for given in options.methods for name in GROUPS.get(given, (given,))]
     points = measure(
         pair,
         demo_items(options.seed, options.scenes),
         base,
-        options.methods,
+        names,
         options.batch,
         chunks=min(8, options.scenes),
         progress=lambda line: print(line, file=sys.stderr, flush=True),
     )
     print(table(points))
-    print(json.dumps({"points": [asdict(p) for p in points], "environment": environment(options)}))
+    result: dict[str, object] = {
+        "points": [asdict(p) for p in points],
+        "environment": environment(options),
+    }
+    if options.out:
+        save(options.out, points, result)
+    print(json.dumps(result))
     return 0
 
 
 def demo_items(seed: int, count: int) -> list[Item]:
     """Held-out scenes, as their frames reach a model, each with its own ground truth."""
-    times_s = (torch.arange(scenes.FRAMES).numpy() + 0.5) * (3.0 / scenes.FRAMES)
+    times_s = (torch.arange(FRAMES).numpy() + 0.5) * (3.0 / FRAMES)
     return [
         Item(
-            lvspec.Request(str(number), scenes.render(scene, scenes.FRAMES), times_s),
+            lvspec.Request(str(number), drawing.render(scene), times_s),
             lambda text, scene=scene: facts.score(text, scene),
         )
         for number, scene in enumerate(islice(demo.heldout(seed), count))
@@ -70,17 +84,53 @@ def table(points: list[Point]) -> str:
     """The points as a Markdown table."""
     head = (
         "| batch | method | tokens/s | speedup | end to end | tau | accepted | facts right "
-        "| facts kept | identical |"
+        "| facts kept | 95 % | identical |"
     )
-    lines = [head, "|" + " --- |" * 10]
+    lines = [head, "|" + " --- |" * 11]
     lines += [
         f"| {p.batch} | {p.method} | {p.tokens_per_s:.0f} | {p.speedup:.2f}x "
         f"| {p.end_to_end_speedup:.2f}x | {p.mean_accepted_length:.2f} "
         f"| {p.draft_acceptance_rate:.1%} | {p.facts_right:.2%} | {p.facts_kept:.2%} "
-        f"| {p.identical_share:.1%} |"
+        f"| {p.facts_kept_low:.1%}-{p.facts_kept_high:.1%} | {p.identical_share:.1%} |"
         for p in points
     ]
     return "\n".join(lines)
+
+
+def save(folder: Path, points: list[Point], result: dict[str, object]) -> None:
+    """Write points.csv, points.json, table.md and speed_fidelity.png."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "points.json").write_text(json.dumps(result, indent=2) + "\n")
+    (folder / "table.md").write_text(table(points) + "\n")
+    with (folder / "points.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [f.name for f in fields(Point)])
+        writer.writeheader()
+        writer.writerows(asdict(p) for p in points)
+    picture(points, folder / "speed_fidelity.png")
+
+
+def picture(points: list[Point], file: Path) -> None:
+    """Speedup against facts kept, one panel for each batch size."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  # the extra `benchmark`
+
+    batches = sorted({p.batch for p in points})
+    figure = Figure(figsize=(7 * len(batches), 5), layout="constrained")
+    for axes, batch in zip(
+        figure.subplots(1, len(batches), squeeze=False)[0], batches, strict=True
+    ):
+        chosen = [p for p in points if p.batch == batch]
+        kept = [100 * p.facts_kept for p in chosen]
+        low = [100 * max(0.0, p.facts_kept - p.facts_kept_low) for p in chosen]
+        high = [100 * max(0.0, p.facts_kept_high - p.facts_kept) for p in chosen]
+        speedups = [p.speedup for p in chosen]
+        axes.errorbar(speedups, kept, yerr=[low, high], fmt="o", capsize=2)
+        for x, y, p in zip(speedups, kept, chosen, strict=True):
+            axes.annotate(p.method, (x, y), (4, 4), textcoords="offset points", fontsize=8)
+        axes.axvline(1.0, color="grey", linewidth=0.8)
+        axes.set_title(f"batch {batch}")
+        axes.set_xlabel("decode speedup over plain")
+        axes.set_ylabel("visual facts kept, % of plain's")
+    figure.savefig(file, dpi=120)
 
 
 def environment(options: argparse.Namespace) -> dict[str, object]:
@@ -88,7 +138,7 @@ def environment(options: argparse.Namespace) -> dict[str, object]:
     return {
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "lvspec": vars(options),
+        "lvspec": {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items()},
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
@@ -106,14 +156,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--methods",
         nargs="+",
-        choices=METHODS,
-        default=METHODS,
+        choices=[*GROUPS, *METHODS],
+        default=["main"],
         metavar="METHOD",
-        help="some of: " + ", ".join(METHODS),
+        help="a group (main, peers, sweep) or some of: " + ", ".join(METHODS),
     )
     parser.add_argument("--draft-length", type=_positive, default=10, help="K (default 10)")
     parser.add_argument("--keep", type=float, default=0.1, help="video tokens the draft keeps")
     parser.add_argument("--threads", type=_positive, default=1, help="torch threads (default 1)")
+    parser.add_argument("--out", type=Path, help="folder for table.md, points.csv/json, a picture")
     return parser
 
 

@@ -27,16 +27,19 @@ from lvspec.config import (
 from lvspec.types import Generation, GenerationStats, LoadError, Refusal, Request
 
 if TYPE_CHECKING:
-    from lvspec.captioning import caption
+    from lvspec.captioning import caption, generate
     from lvspec.engine import Engine
     from lvspec.pair import Pair, check, frame_spec, load
+    from lvspec.video import VideoError
 
 _LAZY = {
     "Engine": "engine",
     "Pair": "pair",
+    "VideoError": "video",
     "caption": "captioning",
     "check": "pair",
     "frame_spec": "pair",
+    "generate": "captioning",
     "load": "pair",
 }
 
@@ -58,9 +61,11 @@ __all__ = [
     "Request",
     "Sampling",
     "SettingError",
+    "VideoError",
     "caption",
     "check",
     "frame_spec",
+    "generate",
     "load",
 ]
 

@@ -18,7 +18,7 @@ _GROW = 256
 
 
 class SlotCache(Cache):
-    """The layers' keys and values `[slots, capacity, kv_heads, head_dim]`; `begin` aims a pass.
+    """The layers' keys and values `[slots, kv_heads, capacity, head_dim]`; `begin` aims a pass.
 
     The storage is allocated at the first pass, on the device and with the head shape of each layer,
     so models spread over devices and of any head layout need no case here.
@@ -69,8 +69,11 @@ class SlotCache(Cache):
             )
         return self._indices[device]
 
-    def mask(self, device: torch.device) -> Tensor | None:
-        """bool [B, 1, q, view], true where a query may look; None where plain causality says it.
+    def mask(self, like: Tensor) -> Tensor | None:
+        """What to add to the attention's logits, [B, 1, q, view] of the type and device of `like`:
+        0 where a query may look, else -inf; None where plain causality says it.
+
+        Added, not true or false: attention would turn that into this again in every layer.
 
         None holds for a prompt written into an empty slot (square and causal) and for single
         queries of rows of one length (everything in view is theirs).
@@ -78,9 +81,9 @@ class SlotCache(Cache):
         query = self._columns.shape[1]
         if self.start is not None and (query == 1 or self.start == 0):
             return None
-        columns = self.columns(device)
-        keys = torch.arange(self.view, device=device)
-        return keys <= columns[:, None, :, None]
+        columns = self.columns(like.device)
+        hidden = torch.arange(self.view, device=like.device) > columns[:, None, :, None]
+        return like.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy a slot's first `length` tokens over another slot."""
@@ -104,7 +107,7 @@ class _SlotLayer(CacheLayerMixin):
 
     def _allocate(self, states: Tensor) -> Tensor:
         _, heads, _, dim = states.shape
-        shape = (self.cache.slots, self.cache.capacity, heads, dim)
+        shape = (self.cache.slots, heads, self.cache.capacity, dim)
         return torch.zeros(shape, dtype=states.dtype, device=states.device)
 
     def resize(self, capacity: int) -> None:
@@ -113,15 +116,15 @@ class _SlotLayer(CacheLayerMixin):
             return
         for name in ("keys", "values"):
             old = getattr(self, name)
-            new = old.new_zeros(old.shape[0], capacity, *old.shape[2:])
-            new[:, : old.shape[1]] = old
+            new = old.new_zeros(*old.shape[:2], capacity, old.shape[3])
+            new[:, :, : old.shape[2]] = old
             setattr(self, name, new)
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy a slot's first `length` tokens over another slot."""
         if self.keys is not None and self.values is not None:
             for store in (self.keys, self.values):
-                store[target, :length] = store[source, :length]
+                store[target, :, :length] = store[source, :, :length]
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -132,14 +135,17 @@ class _SlotLayer(CacheLayerMixin):
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None and self.values is not None
         rows, query = key_states.shape[0], key_states.shape[2]
-        front = slice(cache.first, cache.first + rows)
-        for store, states in ((self.keys, key_states), (self.values, value_states)):
-            if cache.start is not None:
-                store[front, cache.start : cache.start + query] = states.transpose(1, 2)
-            else:
-                store[cache.indices(store.device)] = states.transpose(1, 2)
-        keys = self.keys[front, : cache.view].transpose(1, 2)
-        values = self.values[front, : cache.view].transpose(1, 2)
+        keys, values = self.keys, self.values
+        if rows < cache.slots:
+            keys, values = (x.narrow(0, cache.first, rows) for x in (keys, values))
+        keys, values = keys.narrow(2, 0, cache.view), values.narrow(2, 0, cache.view)
+        if cache.start is not None:
+            keys.narrow(2, cache.start, query).copy_(key_states)
+            values.narrow(2, cache.start, query).copy_(value_states)
+        else:
+            row, column = cache.indices(self.keys.device)
+            self.keys[row, :, column] = key_states.transpose(1, 2)
+            self.values[row, :, column] = value_states.transpose(1, 2)
         return keys, values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:

@@ -129,7 +129,7 @@ class Engine:
         weights = seen.weights() if seen else None
         kept = self._drafter.admit(slot, Arrival(prepared, prompt, for_draft, weights))
         first, last = torch.stack([chosen, ids[-1]]).tolist()
-        self._table.admit(slot, last, first, limit)
+        self._table.admit(slot, last, first, limit, ended=first in self._eos)
         seconds = time.perf_counter() - began
         video = int(prompt.is_video.sum())
         self._admitted[slot] = _Admitted(request, size, video, kept, seconds)
@@ -144,16 +144,14 @@ class Engine:
 
     def _finished(self) -> list[int]:
         """Slots that are done, the last first: by their first token, or after one round more."""
-        rows = self._active
-        done = np.isin(self._table.tail(rows)[:, 1], self._eos)
-        done |= self._table.generated[:rows] >= self._table.limit[:rows]
+        done = self._table.finished[: self._active]
         if not done.any():
-            done = self._round()
+            self._round()
         return done.nonzero()[0][::-1].tolist()
 
     @torch.inference_mode()
-    def _round(self) -> np.ndarray:
-        """Draft, verify, decide, commit for all active slots; which of them are finished."""
+    def _round(self) -> None:
+        """Draft, verify, decide, commit for all active slots."""
         rows, target, table = self._active, self._target, self._table
         generated = table.generated[:rows]
         known = np.concatenate([table.tail(rows), generated[:, None]], axis=1)
@@ -166,8 +164,8 @@ class Engine:
         with self._judge.watch():
             hidden = target.extend(rows, torch.cat([tail[:, 1:], drafted], dim=1))  # [B, K + 1, D]
         verdict = self._judge.decide(hidden, drafted, place, table.said)
-        each = torch.stack([verdict.next_token, verdict.accepted, verdict.stops], dim=1)
-        packed = torch.cat([drafted, verdict.reasons, each], dim=1)
+        each = (verdict.next_token, verdict.accepted, verdict.stops)
+        packed = torch.cat([drafted, verdict.reasons, *(x[:, None] for x in each)], dim=1)
         host = packed.cpu().numpy()  # the round's one wait for the device
         size = drafted.shape[1]
         tokens, why, (following, kept, stops) = host[:, :size], host[:, size:-3], host[:, -3:].T
@@ -178,7 +176,7 @@ class Engine:
         if self._adaptive:
             self._drafting = controller.learn(self._drafting, kept, size)
         self._costs.add(rows, size, seconds)
-        return table.commit(block, size, seconds)
+        table.commit(block, size, seconds)
 
     def _draft(self, rows: int, tail: Tensor, place: Tensor) -> Tensor:
         """What the drafter proposes for this round, int64 [B, K]; K may be 0."""

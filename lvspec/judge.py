@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from lvspec.config import Lvspec, PolicySettings, Sampling
@@ -58,12 +57,12 @@ class Judge:
         logits = self._rules.apply(slot, logits, [np.empty(0, np.int64)], nothing)
         return self._sampler.choose(logits, nothing.new_zeros(1, 1), slot)[0, 0]
 
-    def choose(self, logits: Tensor, places: Tensor) -> Tensor:
+    def choose(self, logits: Tensor, place: Tensor) -> Tensor:
         """What a model says at logits [B, q, V] with the slots' sampling, int64 [B, q].
 
-        places: int64 [B, q], which token of its caption each is.
+        place: int64 [B, 1], which token of its caption the first is.
         """
-        return self._sampler.choose(logits, places)
+        return self._sampler.choose(logits, place)
 
     def decide(
         self, hidden: Tensor, drafted: Tensor, place: Tensor, said: Callable[[int], Ints]
@@ -77,8 +76,10 @@ class Judge:
         if self._rules.active:
             so_far = [said(slot) for slot in range(len(drafted))]
             logits = self._rules.apply(0, logits, so_far, drafted)
-        places = place + torch.arange(logits.shape[1], device=place.device)
-        chosen = self._sampler.choose(logits, places)
+        chosen = self._sampler.choose(logits, place)
+        if not drafted.shape[1]:  # a plain step: no policy has anything to decide
+            nothing = place.new_zeros(len(place))
+            return Verdict(nothing, chosen[:, 0], drafted, nothing)
         relevance, past = self._scorer.score(hidden) if self._scorer else (None, None)
         evidence = Evidence(drafted, logits, chosen, relevance, self._special, past)
         verdict = self._decide(evidence, self._policy)

@@ -94,10 +94,10 @@ class Sampler:
         for values in (self._temperature, self._top_k, self._top_p, self._seeds):
             values[target] = values[source]
 
-    def choose(self, logits: Tensor, places: Tensor, first: int = 0) -> Tensor:
+    def choose(self, logits: Tensor, place: Tensor, first: int = 0) -> Tensor:
         """The choice int64 [B, q] at logits [B, q, V], for the slots from `first` on.
 
-        places: int64 [B, q], which token of its caption each is.
+        place: int64 [B, 1], which token of its caption the first is; the others follow it.
         """
         rows = slice(first, first + logits.shape[0])
         likeliest = logits.argmax(-1)
@@ -105,5 +105,6 @@ class Sampler:
             return likeliest
         heat = self._temperature[rows]
         warped = warp(logits, heat.where(heat > 0, 1.0), self._top_k[rows], self._top_p[rows])
+        places = place + torch.arange(logits.shape[1], device=place.device)
         noise = gumbel(self._seeds[rows], places, logits.shape[-1])
         return torch.where(heat[:, None] > 0, (warped + noise).argmax(-1), likeliest)

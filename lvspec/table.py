@@ -15,6 +15,8 @@ Ints = npt.NDArray[np.int64]
 _LOOSE, _SHIFT, _TARGET = (REASONS.index(r) for r in ("loose", "shift", "target"))
 _END = STOPS.index("end")
 
+_LAST_TWO = np.array([-1, 0])
+
 
 @dataclass(frozen=True)
 class Block:
@@ -47,13 +49,17 @@ def emit(
     drafted, reasons: [B, K]. next_token, accepted, stops: [B], as the policy decided. room: [B],
         tokens still allowed, >= 1.
     """
+    if not drafted.shape[1]:  # plain decoding says one token: a fifth of the work below
+        tokens = next_token[:, None]
+        ended = (tokens == eos).any(axis=1)
+        return Block(tokens, np.full_like(tokens, _TARGET), accepted + 1, accepted, stops, ended)
     slots = np.arange(drafted.shape[1] + 1)
     own = slots >= accepted[:, None]  # [B, K + 1]: slots the target speaks at
-    padded = np.pad(drafted, ((0, 0), (0, 1)))
-    tokens = np.where(own, next_token[:, None], padded)
-    why = np.where(own, _TARGET, np.pad(reasons, ((0, 0), (0, 1))))
+    following = next_token[:, None]
+    tokens = np.where(own, following, np.concatenate([drafted, following], axis=1))
+    why = np.where(own, _TARGET, np.concatenate([reasons, following], axis=1))
     counts = np.minimum(accepted + 1, room)
-    ends = np.isin(tokens, eos) & (slots < counts[:, None])
+    ends = (tokens[..., None] == eos).any(axis=-1) & (slots < counts[:, None])
     ended = ends.any(axis=1)
     counts = np.where(ended, ends.argmax(axis=1) + 1, counts)
     stops = np.where(counts <= accepted, _END, stops)
@@ -78,18 +84,24 @@ class Table:
         self.loose: Ints = np.zeros(slots, np.int64)
         self.shifted: Ints = np.zeros(slots, np.int64)
         self.stops: Ints = np.zeros((slots, len(STOPS)), np.int64)
+        self.finished = np.zeros(slots, np.bool_)
         self.decode_s = np.zeros(slots)
         # tokens emitted while n rows were active, in column n: what plain decoding would have cost
         self.emitted_at: Ints = np.zeros((slots, slots + 1), np.int64)
 
-    def admit(self, slot: int, last_prompt_token: int, first_token: int, limit: int) -> None:
-        """Start a row: its first token comes from prefill, so it is the target's own."""
+    def admit(
+        self, slot: int, last_prompt_token: int, first_token: int, limit: int, ended: bool
+    ) -> None:
+        """Start a row: its first token comes from prefill, so it is the target's own. ended: it is
+        an end token.
+        """
         for array in vars(self).values():
             array[slot] = 0
         self._reserve(limit + 1)
         self.tokens[slot, :2] = last_prompt_token, first_token
         self.reasons[slot, 1] = _TARGET
         self.generated[slot], self.limit[slot] = 1, limit
+        self.finished[slot] = ended or limit <= 1
 
     def _reserve(self, columns: int) -> None:
         missing = columns - self.tokens.shape[1]
@@ -99,15 +111,15 @@ class Table:
 
     def tail(self, rows: int) -> Ints:
         """The last two committed tokens of the rows 0..rows-1, [B, 2]."""
-        last = self.generated[:rows, None]
-        return np.take_along_axis(self.tokens[:rows], np.concatenate([last - 1, last], 1), 1)
+        columns = self.generated[:rows, None] + _LAST_TWO
+        return self.tokens[np.arange(rows)[:, None], columns]
 
     def said(self, slot: int) -> Ints:
         """The caption's tokens so far."""
         return self.tokens[slot, 1 : self.generated[slot] + 1]
 
-    def commit(self, block: Block, draft_length: int, seconds: float) -> npt.NDArray[np.bool_]:
-        """Append a round's block; bool [B], which rows are finished."""
+    def commit(self, block: Block, draft_length: int, seconds: float) -> None:
+        """Append a round's block."""
         rows, slots = block.tokens.shape
         fresh = np.arange(slots) < block.counts[:, None]
         row, slot = fresh.nonzero()
@@ -116,15 +128,15 @@ class Table:
         self.reasons[row, column] = block.reasons[fresh]
         self.generated[:rows] += block.counts
         self.rounds[:rows] += 1
-        self.drafted[:rows] += draft_length
-        self.accepted[:rows] += block.accepted
-        self.loose[:rows] += ((block.reasons == _LOOSE) & fresh).sum(axis=1)
-        self.shifted[:rows] += ((block.reasons == _SHIFT) & fresh).sum(axis=1)
         if draft_length:
+            self.drafted[:rows] += draft_length
+            self.accepted[:rows] += block.accepted
+            self.loose[:rows] += ((block.reasons == _LOOSE) & fresh).sum(axis=1)
+            self.shifted[:rows] += ((block.reasons == _SHIFT) & fresh).sum(axis=1)
             self.stops[np.arange(rows), block.stops] += 1
         self.decode_s[:rows] += seconds
         self.emitted_at[:rows, rows] += block.counts
-        return block.ended | (self.generated[:rows] >= self.limit[:rows])
+        self.finished[:rows] = block.ended | (self.generated[:rows] >= self.limit[:rows])
 
     def move(self, source: int, target: int) -> None:
         """Slot `source` becomes slot `target`."""

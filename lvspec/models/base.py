@@ -252,7 +252,7 @@ class VideoModel(ABC):
         out = self.decoder(
             inputs_embeds=embeds,
             position_ids=positions if self.position_axes > 1 else positions[0],
-            attention_mask=cache.mask(embeds.device),  # 4-D: every stock decoder takes it as it is
+            attention_mask=cache.mask(embeds),  # 4-D: every stock decoder takes it as it is
             use_cache=True,
             **{self._cache_name: cache},
             **extras,

@@ -3,7 +3,8 @@
 import pytest
 
 from lvspec import DecodeSettings
-from lvspec.benchmark import Item, measure
+from lvspec.benchmark import PEERS, SWEEP, Item, measure, methods
+from lvspec.benchmark.measure import interval
 from tests.lvspec import tiny
 
 
@@ -20,13 +21,14 @@ def points():
         for i, r in enumerate(same_length * 6)
     ]
     base = DecodeSettings(draft_length=4, max_new_tokens=24)
-    names = ["generate", "exact", "lvspec", "gate", "accept-all"]
+    names = ["generate", "exact", "lvspec", "gate", "accept-all", "assisted"]
     return {(p.method, p.batch): p for p in measure(pair, items, base, names, [1, 3], chunks=3)}
 
 
 def test_every_method_at_every_batch(points):
     names = {"plain", "generate", "exact", "lvspec", "gate", "accept-all"}
-    assert set(points) == {(name, batch) for name in names for batch in (1, 3)}
+    everywhere = {(name, batch) for name in names for batch in (1, 3)}
+    assert set(points) == {*everywhere, ("assisted", 1)}
     assert all(p.scenes == 6 and p.tokens_per_s > 0 for p in points.values())
 
 
@@ -45,3 +47,20 @@ def test_strict_methods_say_what_plain_says(points):
             assert points[name, batch].identical_share == 1.0
             assert points[name, batch].facts_right == points["plain", batch].facts_right
     assert points["accept-all", 1].mean_accepted_length >= points["exact", 1].mean_accepted_length
+
+
+def test_assisted_generation_is_greedy_too(points):
+    """Its draft is blind, so it costs passes, but what it says is the target's own."""
+    assert points["assisted", 1].identical_share == 1.0
+    assert points["assisted", 1].mean_accepted_length <= 5
+
+
+def test_every_named_method_exists():
+    known = methods(DecodeSettings())
+    assert set(PEERS) | set(SWEEP) <= set(known)
+
+
+def test_interval_of_facts_kept():
+    assert interval([3, 4, 5], [3, 4, 5]) == (1.0, 1.0)
+    low, high = interval([1] * 90 + [0] * 10, [1] * 100)
+    assert 0.82 < low < 0.88 and 0.93 < high < 0.97  # binomial: .9 +- .059

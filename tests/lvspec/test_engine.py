@@ -204,7 +204,7 @@ def _assert_cache_is_fresh(engine: Engine, slot: int, request: Request) -> None:
     assert length == inputs["input_ids"].shape[1]
     for ours, theirs in zip(engine._target.cache.layers, cache.layers, strict=True):
         for name in ("keys", "values"):
-            kept = getattr(ours, name)[slot, :length].transpose(0, 1)
+            kept = getattr(ours, name)[slot, :, :length]
             torch.testing.assert_close(kept, getattr(theirs, name)[0], rtol=1e-4, atol=1e-4)
 
 

@@ -71,7 +71,7 @@ def test_table_holds_the_concatenation_of_all_blocks(data):
     table = Table(slots)
     limit = data.draw(st.integers(1, 200))
     for slot in range(slots):
-        table.admit(slot, last_prompt_token=50 + slot, first_token=60 + slot, limit=limit)
+        table.admit(slot, 50 + slot, 60 + slot, limit, ended=False)
     said = [[60 + slot] for slot in range(slots)]
     drafted_ids = st.lists(st.integers(0, 6), min_size=length, max_size=length)
     for _ in range(data.draw(st.integers(1, 8))):
@@ -83,11 +83,11 @@ def test_table_holds_the_concatenation_of_all_blocks(data):
         reasons = np.full((slots, length), LOOSE)
         stops = np.where(accepted < length, MISMATCH, WHOLE)
         block = emit(drafted, np.full(slots, 6), accepted, reasons, stops, EOS, room)
-        finished = table.commit(block, length, 0.5)
+        table.commit(block, length, 0.5)
         for slot in range(slots):
             whole = [*drafted[slot, : accepted[slot]].tolist(), 6]
             said[slot] += whole[: room[slot]]
-            assert finished[slot] == (len(said[slot]) >= limit)
+            assert table.finished[slot] == (len(said[slot]) >= limit)
     for slot in range(slots):
         assert table.said(slot).tolist() == said[slot]
         two = ([50 + slot, *said[slot]])[-2:]
@@ -97,6 +97,9 @@ def test_table_holds_the_concatenation_of_all_blocks(data):
         assert table.stops[slot].sum() == table.rounds[slot]
     table.move(2, 0)
     assert table.said(0).tolist() == said[2]
-    table.admit(2, 1, 2, limit=5)
+    table.admit(2, 1, 2, limit=5, ended=False)
+    assert not table.finished[2]
+    table.admit(1, 1, 7, limit=5, ended=True)
+    assert table.finished[1]
     assert table.said(0).tolist() == said[2]
     assert table.rounds[2] == 0 and table.decode_s[2] == 0
