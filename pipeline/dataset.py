@@ -75,8 +75,16 @@ class Dataset:
 
     def unfinished_runs(self) -> list[str]:
         """Ids of runs that were planned and not published, oldest first."""
-        planned = [r for r in self._children("runs") if self.exists(self.run(r, "run.json"))]
-        return [run_id for run_id in planned if not self.is_published(run_id)]
+        return [run_id for run_id in self.planned_runs() if not self.is_published(run_id)]
+
+    def planned_runs(self) -> list[str]:
+        """Ids of all runs, oldest first."""
+        return [r for r in self._children("runs") if self.exists(self.run(r, "run.json"))]
+
+    def runs_with_rows(self) -> list[str]:
+        """Ids of runs that have a folder among the captions or errors, published or not."""
+        names = (*self._children("captions"), *self._children("errors"))
+        return sorted({name.removeprefix("run=") for name in names})
 
     def published_runs(self) -> list[str]:
         """Ids of published runs, oldest first."""

@@ -121,6 +121,12 @@ def hold(
             say(f"note: {file.uri} could not be removed ({error}); it expires by itself")
 
 
+def held_by(output: str, storage: StorageOptions) -> Owner | None:
+    """Who holds an output now, dead owners on this machine left out."""
+    owner = _parse(_File(output, storage).read())
+    return None if owner is None or owner.lives is False else owner
+
+
 def _take(file: "_File", owner: Owner) -> bool:
     """Write the lock where there is none. False if another driver was faster."""
     try:

@@ -120,7 +120,7 @@ def _drop(dataset: Dataset, run_id: str, going: _Going) -> int:
 def _rewrite(dataset: Dataset, run_id: str, path: str, left: pa.Table) -> None:
     file, data = encode_part(dataset, path, left)
     record = read_record(dataset, run_id)
-    if record is not None:
+    if record is not None:  # before the file: see pipeline.record
         now = record.with_file(file.path, file if left.num_rows else None)
         write_record(dataset, run_id, now)
     if left.num_rows:

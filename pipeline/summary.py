@@ -118,6 +118,15 @@ def summarize(
     )
 
 
+def figures(dataset: Dataset, run_id: str) -> dict[str, Any]:
+    """Those figures of a summary that its rows tell again at any time."""
+    captions = dataset.scan(dataset.parquet_files(dataset.captions(run_id)), CAPTIONS)
+    errors = dataset.scan(dataset.parquet_files(dataset.errors(run_id)), ERRORS)
+    tokens = captions.to_table(columns=["num_generated_tokens"])["num_generated_tokens"]
+    codes = errors.to_table(columns=["error_code"])["error_code"]
+    return {"tokens": int(pc.sum(tokens).as_py() or 0), "failed_by_code": _counts(codes)}
+
+
 def _counts(codes: pa.ChunkedArray) -> dict[str, int]:
     pairs = pc.value_counts(codes).to_pylist()
     return dict(sorted((pair["values"], pair["counts"]) for pair in pairs))

@@ -17,6 +17,7 @@ from pipeline.dataset import Dataset
 from pipeline.errors import BackendError, FingerprintError, SourceError, StoppedError
 from pipeline.increments import Retry
 from pipeline.summary import RunSummary
+from pipeline.verify import verify
 from tests.pipeline.fakes import FAKE
 from tests.pipeline.videos import write_corpus, write_video
 
@@ -82,6 +83,7 @@ def test_the_summary_counts_what_is_published(done: tuple[Path, RunSummary]) -> 
     assert summary.run_id is not None
     assert dataset.read_json(dataset.run(summary.run_id, "summary.json")) == summary.to_json()
     assert dataset.is_published(summary.run_id)
+    assert verify(dataset).findings == []
 
 
 def test_commits_were_made_every_few_rows(done: tuple[Path, RunSummary]) -> None:
@@ -133,6 +135,8 @@ def test_three_nights(tmp_path: Path) -> None:
     assert "clip_02.mp4" in found
     listed = pq.read_table(tmp_path / "out" / "deleted.parquet").to_pylist()
     assert [(row["video_id"], row["run_id"]) for row in listed] == [("clip_02.mp4", first.run_id)]
+
+    assert verify(Dataset.open(str(tmp_path / "out"), {})).findings == []
 
     third, said = caption(settings(tmp_path, "caption.num_gpus=99"))  # could not run if it tried
     assert (third.run_id, third.already_held, third.deleted) == (None, 24, 1)

@@ -11,10 +11,12 @@ import pytest
 from pipeline import corpus
 from pipeline.config import JobSettings, apply_assignments, parse_config
 from pipeline.corpus import caption_corpus, dry_run
+from pipeline.dataset import Dataset
 from pipeline.errors import FingerprintError, SourceError
 from pipeline.increments import Retry
 from pipeline.planning import write_clips
 from pipeline.summary import RunSummary
+from pipeline.verify import verify
 from tests.pipeline.fakes import FAKE
 from tests.pipeline.videos import write_greys, write_video
 
@@ -82,6 +84,7 @@ def test_windows_over_three_nights(tmp_path: Path) -> None:
         "junk.mp4": [(0.0, 1.0)],
     }
     assert rows(tmp_path, "errors") == []
+    assert verify(Dataset.open(str(tmp_path / "out"), {})).findings == []
 
     third, said = caption(settings(tmp_path, "caption.num_gpus=99"))
     assert (third.run_id, third.already_held, third.deleted) == (None, 2, 1)

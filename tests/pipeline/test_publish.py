@@ -58,6 +58,8 @@ def test_parts_are_bounded_and_sorted_across_files(dataset: Dataset) -> None:
     assert ids == sorted(ids)
     assert len(ids) == 196
     assert pq.read_metadata(parts[0]).row_group(0).column(0).compression == "ZSTD"
+    assert all(Path(path).stat().st_size <= size // 4 for path in parts)
+    assert len(dataset.parquet_files(dataset.errors("r1"))) == 1  # 2 % of the rows: a part of them
     errors = pds.dataset(dataset.errors("r1")).to_table().to_pylist()
     assert {row["error_code"] for row in errors} == {"empty_file"}
 

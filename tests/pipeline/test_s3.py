@@ -15,6 +15,7 @@ from pipeline.config import JobSettings, apply_assignments, parse_config
 from pipeline.corpus import caption_corpus
 from pipeline.dataset import Dataset
 from pipeline.sources import read_source
+from pipeline.verify import verify
 from tests.pipeline.fakes import FAKE
 from tests.pipeline.videos import write_corpus, write_video
 
@@ -84,6 +85,8 @@ def test_videos_in_and_dataset_out(endpoint: str, bucket: Any, tmp_path: Path) -
     bucket.upload_file(str(path), "corpus", "videos/clip_01.mp4")
     again = caption_corpus(config, backend=FAKE, out=io.StringIO())
     assert (again.manifest_rows, again.replaced, again.already_held) == (1, 1, 3)
+    verified = verify(dataset)
+    assert (verified.runs, verified.rows, verified.findings) == (2, 4, [])
 
 
 def test_a_rename_cut_in_two_is_settled_there_too(endpoint: str, bucket: Any) -> None:
