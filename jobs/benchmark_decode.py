@@ -17,11 +17,11 @@ import transformers
 
 import lvspec
 from lvspec import demo
-from lvspec.benchmark import MAIN, PEERS, SWEEP, Item, Point, measure, methods
+from lvspec.benchmark import COMPILED, MAIN, PEERS, SWEEP, Item, Point, measure, methods
 from lvspec.demo import drawing, facts
 from lvspec.demo.scenes import FRAMES
 
-GROUPS = {"main": MAIN, "peers": PEERS, "sweep": SWEEP}
+GROUPS = {"main": MAIN, "peers": PEERS, "sweep": SWEEP, "compiled": COMPILED}
 METHODS = tuple(methods(lvspec.DecodeSettings()))
 
 EXAMPLES = """\
@@ -33,6 +33,8 @@ examples:
   all peers, then the ablations, with a table, CSV and a picture (needs `pip install .[benchmark]`)
     ... --methods peers --batch 1 --scenes 512 --out results/peers
     ... --methods sweep --batch 1 --scenes 128 --out results/sweep
+  our loop through torch.compile (some minutes of compiling first)
+    ... --methods compiled --batch 1 --scenes 64
 
 The table: tokens/s of decoding alone, speedup over plain decoding at the same batch (median over
 chunks of clips in which all methods ran), end-to-end speedup with prefill, tau (mean accepted draft
@@ -159,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=[*GROUPS, *METHODS],
         default=["main"],
         metavar="METHOD",
-        help="a group (main, peers, sweep) or some of: " + ", ".join(METHODS),
+        help="a group (main, peers, sweep, compiled) or some of: " + ", ".join(METHODS),
     )
     parser.add_argument("--draft-length", type=_positive, default=10, help="K (default 10)")
     parser.add_argument("--keep", type=float, default=0.1, help="video tokens the draft keeps")

@@ -14,7 +14,9 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 _GROW = 256
-"""Capacity grows in steps of so many tokens (and by at least half), to make copies rare."""
+"""Capacity grows in steps of so many tokens (and by at least half), to make copies rare. Passes of
+fixed shape see 1, 2, 4, 8, ... times as many.
+"""
 
 
 class SlotCache(Cache):
@@ -36,15 +38,26 @@ class SlotCache(Cache):
         self._stores = [_SlotLayer(self) for _ in range(num_layers)]
         super().__init__(layers=list(self._stores))
 
-    def begin(self, first: int, starts: npt.NDArray[np.int64], query: int) -> None:
-        """Aim the next pass at the slots from `first` on: row b writes from starts[b]."""
+    def begin(
+        self, first: int, starts: npt.NDArray[np.int64], query: int, *, fixed: bool = False
+    ) -> None:
+        """Aim the next pass at the slots from `first` on: row b writes from starts[b].
+
+        fixed: in few shapes and one way, for a compiled pass.
+        """
         self.first = first
         self.view = int(starts.max()) + query
-        self.start = int(starts[0]) if (starts == starts[0]).all() else None
+        self.start = int(starts[0]) if (starts == starts[0]).all() and not fixed else None
+        if fixed:
+            self.view = max(_GROW, 1 << (self.view - 1).bit_length())
         self._rows = (np.arange(len(starts)) + first)[:, None]
         self._columns = starts[:, None] + np.arange(query)
-        self._indices.clear()
+        self._indices = {}
         self.reserve(self.view)
+
+    def aim(self, rows: Tensor, columns: Tensor) -> None:
+        """Say again where the pass writes, by tensors that a compiled pass gets from outside."""
+        self._indices = {columns.device: (rows, columns)}
 
     def reserve(self, length: int) -> None:
         """Make room for `length` tokens per slot; what is there stays."""

@@ -135,6 +135,9 @@ class DecodeSettings:
         target's text looks at most, then evenly spaced ones (SpecVLM, arXiv 2508.16201); "none"
         keeps all.
     slots: rows decoded together.
+    compiled: run drafts and verify passes through `torch.compile`, in few fixed shapes: faster
+        steps for up to a minute of compiling per shape. Not with `adaptive`, whose every length
+        would be one.
     prefill_chunk: prompt tokens per pass of prefill, to bound its memory; None is all at once.
     max_new_tokens: longest caption; a request may ask for less or more.
     max_context: tokens of prompt and caption that a slot may hold; None is the models' own limit.
@@ -151,6 +154,7 @@ class DecodeSettings:
     pruning: Literal["uniform", "frames", "attention", "none"] = "uniform"
     keep: float = 0.1
     slots: int = 4
+    compiled: bool = False
     prefill_chunk: int | None = None
     max_new_tokens: int = 128
     max_context: int | None = None
@@ -164,6 +168,8 @@ class DecodeSettings:
         require(1 <= self.draft_length <= 64, "draft_length", self.draft_length, "1 to 64")
         require(self.pruning in PRUNINGS, "pruning", self.pruning, "one of " + ", ".join(PRUNINGS))
         require(0 < self.keep <= 1, "keep", self.keep, "above 0, up to 1")
+        allowed = "false beside adaptive: every draft length would be compiled anew"
+        require(not (self.compiled and self.adaptive), "compiled", self.compiled, allowed)
         require(1 <= self.slots <= 1024, "slots", self.slots, "1 to 1024")
         require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
         ok = self.prefill_chunk is None or self.prefill_chunk >= 1

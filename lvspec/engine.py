@@ -42,7 +42,7 @@ class Engine:
     def __init__(self, pair: Pair, settings: DecodeSettings | None = None) -> None:
         self.settings = settings = settings or DecodeSettings()
         self.pair = pair
-        self._target = SlotModel(pair.target, settings.slots)
+        self._target = SlotModel(pair.target, settings.slots, compiled=settings.compiled)
         self._drafter = make_drafter(settings, pair)
         self._longest = 0 if settings.drafter == "none" else settings.draft_length
         self._drafting = controller.start(self._longest)

@@ -1,8 +1,11 @@
 """One loaded model with its slots: prompts go in, rows are extended, lengths are set back."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from lvspec.cache import SlotCache
@@ -15,8 +18,14 @@ class SlotModel:
     lengths: int64 [slots], tokens of each slot that are in the cache; assign to roll back.
     """
 
-    def __init__(self, model: VideoModel, slots: int) -> None:
+    def __init__(self, model: VideoModel, slots: int, *, compiled: bool = False) -> None:
         self.model = model
+        self._compiled: Callable[..., Tensor] | None = None
+        if compiled:
+            # a graph for each number of tokens (1, 2, K + 1) at each step of the cache's length;
+            # from the default of 8 on, torch would silently run without
+            torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+            self._compiled = torch.compile(self._fixed, dynamic=False)
         self.cache = SlotCache(model.num_layers, slots)
         self.lengths: npt.NDArray[np.int64] = np.zeros(slots, np.int64)
         # text position minus cache length; not 0 under M-RoPE and for pruned prompts
@@ -40,7 +49,8 @@ class SlotModel:
             self.cache.begin(slot, np.array([first]), part.embeds.shape[0])
             extras = self.model.extras(part)
             embeds, positions = part.embeds[None], part.positions[:, None]
-            hidden.append(self.model.decode(embeds, positions, self.cache, **extras)[0])
+            mask = self.cache.mask(embeds)
+            hidden.append(self.model.decode(embeds, positions, self.cache, mask, **extras)[0])
         self.lengths[slot] = size
         self._ahead[slot] = prompt.next_position - size
         return torch.cat(hidden) if len(hidden) > 1 else hidden[0]
@@ -52,19 +62,40 @@ class SlotModel:
         embeds = self.model.embed(tokens.to(self.model.device)[None])
         places = self.cache.columns(embeds.device) + self._ahead[slot]  # [1, n]
         axes = places.expand(self.model.position_axes, -1, -1)
-        self.model.decode(embeds, axes, self.cache)
+        self.model.decode(embeds, axes, self.cache, self.cache.mask(embeds))
         self.lengths[slot] = start + len(tokens)
 
     def extend(self, rows: int, tokens: Tensor) -> Tensor:
         """Append tokens [B, q] to the slots 0..rows-1; last hidden states [B, q, D]."""
         query = tokens.shape[1]
+        if self._compiled:
+            return self._extend_fixed(rows, tokens, self._compiled)
         self.cache.begin(0, self.lengths[:rows], query)
         embeds = self.model.embed(tokens)
         positions = self.cache.columns(embeds.device) + self._ahead[:rows, None]  # [B, q]
         axes = positions.expand(self.model.position_axes, -1, -1)
-        hidden = self.model.decode(embeds, axes, self.cache)
+        hidden = self.model.decode(embeds, axes, self.cache, self.cache.mask(embeds))
         self.lengths[:rows] += query
         return hidden
+
+    def _extend_fixed(self, rows: int, tokens: Tensor, run: Callable[..., Tensor]) -> Tensor:
+        """`extend` in few shapes: all slots take part, idle ones write where nobody looks."""
+        query, cache = tokens.shape[1], self.cache
+        self.lengths[rows:] = 0
+        cache.begin(0, self.lengths, query, fixed=True)
+        embeds = self.model.embed(F.pad(tokens, (0, 0, 0, cache.slots - rows)))
+        row, column = cache.indices(embeds.device)
+        axes = (column + self._ahead[:, None]).expand(self.model.position_axes, -1, -1)
+        hidden = run(embeds, axes, cache.mask(embeds), row, column)[:rows]
+        self.lengths[:rows] += query
+        return hidden
+
+    def _fixed(
+        self, embeds: Tensor, axes: Tensor, mask: Tensor, row: Tensor, column: Tensor
+    ) -> Tensor:
+        """What is compiled: everything that changes from pass to pass comes as a tensor."""
+        self.cache.aim(row, column)
+        return self.model.decode(embeds, axes, self.cache, mask)
 
     def move(self, source: int, target: int) -> None:
         """Copy one slot's sequence over another's."""

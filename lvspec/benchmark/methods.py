@@ -19,6 +19,9 @@ PEERS = (
 """Published methods and ours beside each other."""
 
 _SHARES, _TOPS, _LENGTHS = (0.0, 0.3, 0.5, 0.7, 0.9, 1.0), (1, 10, 100), (2, 4, 6, 8, 10, 12)
+COMPILED = ("plain", "generate", *(f"{n}-compiled" for n in ("plain", "exact", "lvspec")))
+"""Our loop with `torch.compile`, beside `generate` as it comes."""
+
 SWEEP = (
     "plain",
     *(f"lambda-{share:g}" for share in _SHARES),
@@ -74,6 +77,9 @@ def methods(base: DecodeSettings) -> dict[str, Method]:
         "lookup": replace(base, policy=Exact(), drafter="lookup"),
         "lookup+model": replace(base, drafter="lookup+model"),
         "self": replace(base, policy=Exact(), drafter="self"),
+        "plain-compiled": replace(base, drafter="none", compiled=True),
+        "exact-compiled": replace(base, policy=Exact(), compiled=True),
+        "lvspec-compiled": replace(base, compiled=True),
     }
     return {
         "generate": Method(base, generate),

@@ -33,7 +33,7 @@ class ModelDrafter:
     ) -> None:
         self.cache_bytes = model.cache_bytes
         self.needs_attention = pruner.needs_attention
-        self._slots = SlotModel(model, settings.slots)
+        self._slots = SlotModel(model, settings.slots, compiled=settings.compiled)
         self._chunk = settings.prefill_chunk
         self._pruner = pruner
         self._own_prompt = own_prompt

@@ -244,15 +244,23 @@ class VideoModel(ABC):
         """What else the decoder takes with a whole prompt, by the names of its arguments."""
         return {}
 
-    def decode(self, embeds: Tensor, positions: Tensor, cache: SlotCache, **extras: Any) -> Tensor:
+    def decode(
+        self,
+        embeds: Tensor,
+        positions: Tensor,
+        cache: SlotCache,
+        mask: Tensor | None,
+        **extras: Any,
+    ) -> Tensor:
         """One pass of the decoder over the rows `cache.begin` aimed at.
 
-        embeds [B, q, D], positions [A, B, q] -> normalised last hidden states [B, q, D].
+        embeds [B, q, D], positions [A, B, q], mask as `cache.mask` says -> normalised last hidden
+        states [B, q, D].
         """
         out = self.decoder(
             inputs_embeds=embeds,
             position_ids=positions if self.position_axes > 1 else positions[0],
-            attention_mask=cache.mask(embeds),  # 4-D: every stock decoder takes it as it is
+            attention_mask=mask,  # 4-D: every stock decoder takes it as it is
             use_cache=True,
             **{self._cache_name: cache},
             **extras,

@@ -97,3 +97,33 @@ def test_a_cache_too_small_for_any_caption_is_refused_at_the_start(target, draft
     pair = tiny.pair(target, drafts["good"])
     with pytest.raises(SettingError, match=r"cache_gib = .*max_new_tokens \(40\).*raise it"):
         Engine(pair, replace(BASE, cache_gib=gib(pair, 2, MAX_NEW)))
+
+
+@pytest.mark.parametrize("draft", ["good", "random"])
+@pytest.mark.parametrize("slots", [1, 3])
+def test_passes_of_fixed_shape_change_no_caption(target, drafts, expected, draft, slots):
+    """The path that is compiled, without the compiler."""
+    settings = replace(BASE, compiled=True, slots=slots)
+    with torch.compiler.set_stance("force_eager"):
+        engine = Engine(tiny.pair(target, drafts[draft]), settings)
+        assert tokens(engine.run(tiny.requests(8))) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("policy", [Exact(), Lvspec()])
+def test_compiled_passes_change_no_caption(target, drafts, policy):
+    eager = Engine(tiny.pair(target, drafts["good"]), replace(BASE, policy=policy))
+    compiled = Engine(
+        tiny.pair(target, drafts["good"]), replace(BASE, policy=policy, compiled=True)
+    )
+    said = tokens(compiled.run(tiny.requests(8)))
+    assert said == tokens(eager.run(tiny.requests(8)))
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    assert graphs >= 3  # a verify pass, and the draft's two kinds
+    assert sum(torch._dynamo.utils.counters["graph_break"].values()) == 0
+
+
+def test_compiled_and_adaptive_exclude_each_other():
+    with pytest.raises(SettingError, match="compiled anew"):
+        replace(BASE, compiled=True, adaptive=True)
