@@ -18,6 +18,7 @@ import transformers
 import lvspec
 from lvspec import demo
 from lvspec.benchmark import COMPILED, MAIN, PEERS, SWEEP, Item, Point, measure, methods
+from lvspec.benchmark.shape import SHAPES, ShapeSettings, build, measure_shape
 from lvspec.demo import drawing, facts
 from lvspec.demo.scenes import FRAMES
 
@@ -33,6 +34,8 @@ examples:
   all peers, then the ablations, with a table, CSV and a picture (needs `pip install .[benchmark]`)
     ... --methods peers --batch 1 --scenes 512 --out results/peers
     ... --methods sweep --batch 1 --scenes 128 --out results/sweep
+  what a GPU makes of the paper's pair, without its weights (about 80 GiB, some minutes)
+    ... --shape qwen2.5-vl-32b --batch 1 4 8
   our loop through torch.compile (some minutes of compiling first)
     ... --methods compiled --batch 1 --scenes 64
 
@@ -47,6 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; returns the exit code."""
     options = _parser().parse_args(arguments)
     torch.set_num_threads(options.threads)
+    if options.shape:
+        return shape_main(options)
     pair = lvspec.load()
     base = lvspec.DecodeSettings(draft_length=options.draft_length, keep=options.keep)
     names = [name for given in options.methods for name in GROUPS.get(given, (given,))]
@@ -67,6 +72,32 @@ def main(arguments: list[str] | None = None) -> int:
     if options.out:
         save(options.out, points, result)
     print(json.dumps(result))
+    return 0
+
+
+def shape_main(options: argparse.Namespace) -> int:
+    """Step costs at a real checkpoint's widths, with random weights."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    target, draft = SHAPES[options.shape]
+    models = build(target, device, dtype), build(draft, device, dtype)
+    points = []
+    for batch in options.batch:
+        chosen = ShapeSettings(
+            batch, options.context, options.draft_length, options.keep, compiled=options.compiled
+        )
+        points.append(measure_shape(options.shape, chosen, models))
+        print(json.dumps(asdict(points[-1])), file=sys.stderr, flush=True)
+    head = ("batch", "plain ms", "draft ms", "verify ms", "policy ms", "round ms", "tokens/round")
+    print("| " + " | ".join((*head, "speedup", "policy share")) + " |")
+    print("|" + " --- |" * (len(head) + 2))
+    for p in points:
+        parts = (p.plain_ms, p.draft_ms, p.verify_ms, p.policy_ms, p.round_ms, p.tokens_per_round)
+        cells = [str(p.batch), *(f"{x:.2f}" for x in parts), f"{p.speedup:.2f}x"]
+        print("| " + " | ".join((*cells, f"{p.policy_share:.2%}")) + " |")
+    name = torch.cuda.get_device_name() if device.type == "cuda" else platform.processor()
+    found = {"device": name, **environment(options)}
+    print(json.dumps({"points": [asdict(p) for p in points], "environment": found}))
     return 0
 
 
@@ -166,6 +197,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--draft-length", type=_positive, default=10, help="K (default 10)")
     parser.add_argument("--keep", type=float, default=0.1, help="video tokens the draft keeps")
     parser.add_argument("--threads", type=_positive, default=1, help="torch threads (default 1)")
+    shape = parser.add_argument_group("step costs of a real checkpoint's sizes instead")
+    shape.add_argument("--shape", choices=SHAPES, help="random weights, acceptance as the paper's")
+    shape.add_argument("--context", type=_positive, default=16384, help="prompt tokens")
+    shape.add_argument("--compiled", action="store_true", help="through torch.compile")
     parser.add_argument("--out", type=Path, help="folder for table.md, points.csv/json, a picture")
     return parser
 
