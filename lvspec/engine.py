@@ -21,7 +21,7 @@ from lvspec.judge import Judge
 from lvspec.models.base import Prepared
 from lvspec.pair import Pair
 from lvspec.slots import SlotModel
-from lvspec.table import Ints, Table, emit
+from lvspec.table import Block, Ints, Table, emit
 from lvspec.types import REASONS, Generation, GenerationStats, Refusal, Request, Stops
 
 
@@ -152,31 +152,39 @@ class Engine:
     @torch.inference_mode()
     def _round(self) -> None:
         """Draft, verify, decide, commit for all active slots."""
-        rows, target, table = self._active, self._target, self._table
-        generated = table.generated[:rows]
-        known = np.concatenate([table.tail(rows), generated[:, None]], axis=1)
+        rows, table = self._active, self._table
+        known = np.concatenate([table.tail(rows), table.generated[:rows, None]], axis=1)
         on_device = torch.from_numpy(known).to(self.pair.target.device)
         tail, place = on_device[:, :2], on_device[:, 2:]  # [B, 2], [B, 1]
-        self._measure_plain_step(rows, tail)
+        self._measure_plain_step(rows, tail, place)
         began = time.perf_counter()
-        lengths = target.lengths[:rows].copy()
+        lengths = self._target.lengths[:rows].copy()
         drafted = self._draft(rows, tail, place)  # [B, K]
+        block, kept = self._verify(rows, tail, place, drafted)
+        self._target.lengths[:rows] = lengths + block.counts
+        seconds, size = time.perf_counter() - began, drafted.shape[1]
+        if self._adaptive:
+            self._drafting = controller.learn(self._drafting, kept, size)
+        self._costs.add(rows, size, seconds)
+        table.commit(block, size, seconds)
+
+    def _verify(
+        self, rows: int, tail: Tensor, place: Tensor, drafted: Tensor
+    ) -> tuple[Block, Ints]:
+        """One pass of the target over drafted [B, K] and what comes of it: the block to commit, and
+        how many drafted tokens the policy would keep, [B].
+        """
         with self._judge.watch():
-            hidden = target.extend(rows, torch.cat([tail[:, 1:], drafted], dim=1))  # [B, K + 1, D]
-        verdict = self._judge.decide(hidden, drafted, place, table.said)
+            tokens = torch.cat([tail[:, 1:], drafted], dim=1)
+            hidden = self._target.extend(rows, tokens)  # [B, K + 1, D]
+        verdict = self._judge.decide(hidden, drafted, place, self._table.said)
         each = (verdict.next_token, verdict.accepted, verdict.stops)
         packed = torch.cat([drafted, verdict.reasons, *(x[:, None] for x in each)], dim=1)
         host = packed.cpu().numpy()  # the round's one wait for the device
         size = drafted.shape[1]
         tokens, why, (following, kept, stops) = host[:, :size], host[:, size:-3], host[:, -3:].T
-        room = table.limit[:rows] - generated
-        block = emit(tokens, following, kept, why, stops, self._eos, room)
-        target.lengths[:rows] = lengths + block.counts
-        seconds = time.perf_counter() - began
-        if self._adaptive:
-            self._drafting = controller.learn(self._drafting, kept, size)
-        self._costs.add(rows, size, seconds)
-        table.commit(block, size, seconds)
+        room = self._table.limit[:rows] - self._table.generated[:rows]
+        return emit(tokens, following, kept, why, stops, self._eos, room), kept
 
     def _draft(self, rows: int, tail: Tensor, place: Tensor) -> Tensor:
         """What the drafter proposes for this round, int64 [B, K]; K may be 0."""
@@ -191,13 +199,12 @@ class Engine:
         so_far = Round(rows, length, tail, generated, rounds, self._table.said, choose)
         return self._drafter.propose(so_far)
 
-    def _measure_plain_step(self, rows: int, tail: Tensor) -> None:
-        """Now and then, time one plain step of the target in place, and take it back."""
+    def _measure_plain_step(self, rows: int, tail: Tensor, place: Tensor) -> None:
+        """Now and then, time one plain step in place, and take it back."""
         if not self._longest or not self._costs.due(rows):
             return
         began = time.perf_counter()
-        hidden = self._target.extend(rows, tail[:, 1:])
-        self.pair.target.logits(hidden).argmax(-1).cpu()
+        self._verify(rows, tail, place, tail.new_empty(rows, 0))
         self._target.lengths[:rows] -= 1
         self._costs.add(rows, 0, time.perf_counter() - began)
 
