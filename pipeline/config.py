@@ -6,9 +6,7 @@ the value, what is allowed and the nearest known key. Add a setting by adding a 
 reader of it): the loader, `--set`, `--print-config` and the fingerprint follow from the class.
 """
 
-import difflib
 import importlib.util
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -27,13 +25,13 @@ from lvspec.config import (
 )
 from pipeline.clips import ClipSettings
 from pipeline.errors import ConfigError
+from pipeline.setting_errors import explain, explain_unknown, paths_of, redacted, sections_of
 
 VIDEO_SUFFIXES = (
     *("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mpg", "mpeg", "flv", "wmv", "3gp", "ogv"),
 )
 VIDEO_GLOBS = tuple(f"**/*.{suffix}" for suffix in VIDEO_SUFFIXES)
 PROTOCOLS = ("file", "s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https")
-SECRET_WORDS = ("secret", "token", "password", "key", "credential")
 
 S = typing.TypeVar("S")
 StorageOptions = Mapping[str, Mapping[str, Any]]
@@ -195,15 +193,16 @@ def _copy(value: Any) -> Any:
 
 def parse_config(tree: Mapping[str, Any]) -> JobSettings:
     """Build the settings from plain values. Raises `ConfigError` for the first wrong one."""
-    return _build(JobSettings, _with_policy(_with_list_of_globs(tree)), "")
+    return _build(JobSettings, _with_policy(_with_lists(tree)), "")
 
 
-def _with_list_of_globs(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_lists(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     """Let `glob: "*.mp4"` stand for a list of one."""
     source = tree.get("source")
-    if isinstance(source, dict) and isinstance(source.get("glob"), str):
-        return {**tree, "source": {**source, "glob": [source["glob"]]}}
-    return tree
+    if not isinstance(source, dict):
+        return tree
+    texts = {key: source[key] for key in ("glob", "protocols") if isinstance(source.get(key), str)}
+    return {**tree, "source": {**source, **{key: [text] for key, text in texts.items()}}}
 
 
 def _with_policy(tree: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -230,74 +229,23 @@ def _build(cls: type[S], tree: Mapping[str, Any], prefix: str) -> S:
     try:
         return TypeAdapter(cls).validate_python(tree)
     except ValidationError as error:
-        raise ConfigError(_explain(error, prefix)) from error
-
-
-def _sections(annotation: Any) -> list[type]:
-    """The settings classes that a field may hold (`X`, `X | None`, `X | Y`); none for a plain
-    value.
-    """
-    union = isinstance(annotation, types.UnionType)
-    options = typing.get_args(annotation) if union else (annotation,)
-    return [o for o in options if isinstance(o, type) and is_dataclass(o)]
+        raise ConfigError(explain(error, cls, tree, prefix)) from error
 
 
 def _reject_unknown_keys(cls: type, tree: Mapping[str, Any], prefix: str) -> None:
     hints = {item.name: typing.get_type_hints(cls)[item.name] for item in fields(cls)}
     for key, value in tree.items():
         if key not in hints:
-            raise ConfigError(_unknown(f"{prefix}{key}", value, [prefix + name for name in hints]))
-        for section in _sections(hints[key]):
+            here = [prefix + name for name in hints]
+            raise ConfigError(explain_unknown(f"{prefix}{key}", value, here, setting_paths()))
+        for section in sections_of(hints[key]):
             if isinstance(value, dict):
                 _reject_unknown_keys(section, typing.cast(Any, value), f"{prefix}{key}.")
 
 
-def _unknown(key: str, value: Any, siblings: list[str]) -> str:
-    nearest = difflib.get_close_matches(key, siblings, n=1, cutoff=0.6)
-    if not nearest:  # perhaps the right name in the wrong section
-        leaf = key.rsplit(".", 1)[-1]
-        everywhere = {path.rsplit(".", 1)[-1]: path for path in setting_paths()}
-        nearest = [everywhere[name] for name in difflib.get_close_matches(leaf, everywhere, n=1)]
-    hint = f"did you mean {nearest[0]}?" if nearest else f"allowed here: {', '.join(siblings)}"
-    return f"{key} = {value!r}: there is no such setting; {hint}"
-
-
-def setting_paths(cls: type = JobSettings, prefix: str = "") -> list[str]:
+def setting_paths() -> list[str]:
     """Every setting as a dotted path."""
-    hints = typing.get_type_hints(cls)
-    paths: dict[str, None] = {}
-    for item in fields(cls):
-        sections = _sections(hints[item.name])
-        if not sections:
-            paths[f"{prefix}{item.name}"] = None
-        for section in sections:
-            below = setting_paths(section, f"{prefix}{item.name}.")
-            paths.update(dict.fromkeys(below))
-    return list(paths)
-
-
-def _explain(error: ValidationError, prefix: str) -> str:
-    """One sentence for the first finding: key, value, what is allowed."""
-    paths = setting_paths()
-    sections = {path.rpartition(".")[0] for path in paths}
-    found = error.errors(include_url=False)
-    first = found[0]
-    key = prefix + ".".join(str(part) for part in first["loc"])
-    if first["type"] == "missing":
-        return f"{key} is not set, and it has no default"
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, SettingError):
-        key = f"{key}.{cause.key}" if first["loc"] else f"{prefix}{cause.key}"
-        return f"{key} = {cause.value!r}: expected {cause.allowed}"
-    while key and key not in paths and key not in sections:  # a branch of a union is not a key
-        key = key.rpartition(".")[0]
-    if first["type"] == "dataclass_type":
-        names = [path[len(key) + 1 :] for path in paths if path.startswith(f"{key}.")]
-        return f"{key} = {first['input']!r}: expected keys below it: {', '.join(names)}"
-    messages = dict.fromkeys(item["msg"].replace("Input should be ", "") for item in found)
-    same_key = len({str(item["loc"][: key.count(".") + 1]) for item in found}) == 1
-    allowed = " or ".join(messages) if same_key else next(iter(messages))
-    return f"{key} = {first['input']!r}: expected {allowed}"
+    return paths_of(JobSettings)
 
 
 def as_tree(settings: Any, *, redact: bool = True) -> dict[str, Any]:
@@ -313,16 +261,9 @@ def as_tree(settings: Any, *, redact: bool = True) -> dict[str, Any]:
         elif isinstance(value, tuple):
             value = list(typing.cast(tuple[Any, ...], value))
         elif item.name == "storage" and redact:
-            value = _redacted(value)
+            value = redacted(value)
         tree[item.name] = value
     return tree
-
-
-def _redacted(value: Any, name: str = "") -> Any:
-    if isinstance(value, Mapping):
-        options = typing.cast(Mapping[str, Any], value)
-        return {key: _redacted(child, key) for key, child in options.items()}
-    return "***" if any(word in name.lower() for word in SECRET_WORDS) else value
 
 
 def to_yaml(settings: JobSettings) -> str:

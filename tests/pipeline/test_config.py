@@ -59,10 +59,29 @@ def message(*assignments: str) -> str:
             "caption.actors=[4, 1]",
             "caption.actors = (4, 1): expected a number from 1, or [least, most]",
         ),
+        ("frames.count=many", "frames.count = 'many': expected a whole number"),
+        ("frames.count=1.5", "frames.count = 1.5: expected a whole number"),
+        ("decoding.keep=x", "decoding.keep = 'x': expected a number"),
+        ("decoding.policy.loose_share=x", "decoding.policy.loose_share = 'x': expected a number"),
+        ("decoding.prompt=[a, b]", "decoding.prompt = ['a', 'b']: expected a text"),
+        ("source.glob=5", "source.glob = 5: expected a list of texts"),
+        ("source.glob=[a, 1]", "source.glob = ['a', 1]: expected a list of texts"),
         (
-            "frames.count=many",
-            "frames.count = 'many': expected a valid integer, unable to parse string as an integer",
+            "caption.actors=[1, 2, 3]",
+            "caption.actors = [1, 2, 3]: expected a whole number or a list of 2 whole numbers",
         ),
+        (
+            "storage=5",
+            "storage = 5: expected a section per protocol, such as  s3: {anon: true}",
+        ),
+        (
+            "storage={s3: {secret: hush}, gs: 5}",
+            "storage = {'s3': {'secret': '***'}, 'gs': 5}: expected a section per protocol, such "
+            "as  s3: {anon: true}",
+        ),
+        ("clips.stride_s=x", "clips.stride_s = 'x': expected a number or null"),
+        ("clips.mode=cuts", "clips.mode = 'cuts': expected 'whole', 'windows' or 'scenes'"),
+        ("clips.length_s=0", "clips.length_s = 0.0: expected a number above 0"),
         ("run=3", "run = 3: expected keys below it: rows_per_commit, max_error_share, part_bytes"),
         (
             "source.manifest=a.csv",
@@ -70,7 +89,7 @@ def message(*assignments: str) -> str:
         ),
         ("video.timeout_s=0", "video.timeout_s = 0.0: expected a number above 0"),
         ("video.memory_mb=-1", "video.memory_mb = -1: expected a number above 0"),
-        ("output=null", "output = None: expected a valid string"),
+        ("output=null", "output = None: expected a text"),
         ("output.x=1", "--set output.x=1: output = 'out' has no keys below it"),
         ("nonsense", "--set nonsense: expected key.path=value, such as decoding.draft_length=8"),
     ],
@@ -100,6 +119,7 @@ def test_an_unknown_policy_is_answered_with_those_there_are() -> None:
 
 def test_a_glob_may_be_one_text_although_yaml_reads_a_star_as_an_alias() -> None:
     assert settings("source.glob=*.mp4").source.glob == ("*.mp4",)
+    assert settings("source.protocols=s3").source.protocols == ("s3",)
 
 
 @given(
