@@ -47,6 +47,10 @@ class ModelSettings:
         target over the devices that are visible); the draft stays on `device`.
     attn_implementation: of the vision tower, as transformers names it; "sdpa" needs nothing
         installed. The text decoder always runs on "sdpa", which takes the engine's masks.
+
+    >>> ModelSettings(target="Qwen/Qwen2.5-VL-32B-Instruct", draft="Qwen/Qwen2.5-VL-7B-Instruct",
+    ...               device_map="auto").dtype
+    'auto'
     """
 
     target: str = "demo"
@@ -70,6 +74,9 @@ class FrameSettings:
 
     count: frames per clip, at the centres of `count` equal parts of it.
     min_pixels, max_pixels: budget per frame; None takes the target's processor.
+
+    >>> FrameSettings(count=64, max_pixels=448 * 448).count
+    64
     """
 
     count: int = 8
@@ -96,6 +103,9 @@ class Sampling:
     seed: the same seed gives the same caption, whatever the batch; under `Exact` also whatever the
         draft and its length. What the other policies keep of the target's distribution stands with
         each of them, and in `lvspec.sampling`.
+
+    >>> Sampling(temperature=0.7, top_p=0.9, seed=42).top_k is None
+    True
     """
 
     temperature: float = 0.0
@@ -144,6 +154,10 @@ class DecodeSettings:
     cache_gib: memory for keys, values and visual states of all slots, taken at the start; it bounds
         the context of a slot. None grows with what comes.
     prompt: what is asked of the target when a request brings no prompt of its own.
+
+    >>> from lvspec import Exact
+    >>> DecodeSettings(policy=Exact(), slots=8, adaptive=True).draft_length
+    10
     """
 
     policy: PolicySettings = field(default_factory=Lvspec)

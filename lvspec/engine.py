@@ -37,7 +37,15 @@ class _Admitted:
 
 
 class Engine:
-    """Captions requests with a loaded pair. Holds the slots; one `run` at a time, one thread."""
+    """Captions requests with a loaded pair. Holds the slots; one `run` at a time, one thread.
+
+    >>> import lvspec, numpy as np
+    >>> clip = np.full((8, 112, 112, 3), 128, np.uint8)
+    >>> requests = (lvspec.Request(str(i), clip, np.arange(8) / 2) for i in range(3))
+    >>> engine = lvspec.Engine(lvspec.load(), lvspec.DecodeSettings(slots=2))
+    >>> sorted(result.request_id for result in engine.run(requests))
+    ['0', '1', '2']
+    """
 
     def __init__(self, pair: Pair, settings: DecodeSettings | None = None) -> None:
         self.settings = settings = settings or DecodeSettings()

@@ -29,6 +29,10 @@ def load(settings: ModelSettings | None = None) -> "Pair":
     """Load target and draft, and check that they fit together.
 
     Raises LoadError with the reason and what to use instead.
+
+    >>> import lvspec
+    >>> lvspec.load().target.num_layers  # the embedded pair
+    20
     """
     settings = settings or ModelSettings()
     check(settings)
@@ -47,6 +51,9 @@ def check(settings: ModelSettings) -> None:
     """Find out from the checkpoints' configs alone, before any weights, that they can be loaded.
 
     Raises LoadError.
+
+    >>> import lvspec
+    >>> lvspec.check(lvspec.ModelSettings())  # says nothing: these models can be loaded
     """
     target, family = _family(settings.target, "target", settings.target_revision)
     if settings.draft is None:
@@ -60,7 +67,12 @@ def check(settings: ModelSettings) -> None:
 
 
 def frame_spec(models: ModelSettings, frames: FrameSettings | None = None) -> FrameSpec:
-    """The size and number of frames that the target takes, from its processor's config alone."""
+    """The size and number of frames that the target takes, from its processor's config alone.
+
+    >>> import lvspec
+    >>> lvspec.frame_spec(lvspec.ModelSettings(), lvspec.FrameSettings(count=4)).factor
+    28
+    """
     frames = frames or FrameSettings()
     _, family = _family(models.target, "target", models.target_revision)
     processor = _processor(_folder(models.target, "target"), models.target_revision)
@@ -71,6 +83,10 @@ class Pair:
     """A loaded target and draft (None: plain decoding only).
 
     Raises LoadError where they cannot verify each other's tokens.
+
+    >>> import lvspec
+    >>> lvspec.load(lvspec.ModelSettings(draft=None)).draft is None
+    True
     """
 
     def __init__(self, target: VideoModel, draft: VideoModel | None) -> None:

@@ -13,6 +13,9 @@ class Exact:
     Greedy output is token-identical to the target's own greedy decoding. Sampled, the caption is
     token for token the one that plain sampling with the same seed gives, so it follows the target's
     distribution exactly (Gumbel coupling, arXiv 2408.07978).
+
+    >>> Exact().name
+    'exact'
     """
 
     name: ClassVar[str] = "exact"
@@ -62,6 +65,9 @@ class Lvspec:
     draft model's own draw, at the same temperature, top-k and top-p), whatever the target's
     distribution is there; the gates read the target's probabilities before those three. The
     target's distribution is not kept: see `lvspec.sampling`.
+
+    >>> Lvspec(loose_share=0.5, shift=False)  # doctest: +ELLIPSIS
+    Lvspec(loose_share=0.5, relevance_top=10, ...)
     """
 
     name: ClassVar[str] = "lvspec"
@@ -117,6 +123,9 @@ class Gate:
     target gives at least `min_probability` before temperature, top-k and top-p. Given what stands
     before it, its distribution is as far from the target's (in total variation) as drafted tokens
     are kept against the target's draw, at most. Captions end where the target's draw ends them.
+
+    >>> Gate(min_probability=0.1).min_probability
+    0.1
     """
 
     name: ClassVar[str] = "gate"
@@ -138,6 +147,9 @@ class Entropy:
     Sampled: where the entropy (before temperature, top-k and top-p) is lower, tokens follow the
     target's distribution exactly, given what stands before them; elsewhere the draft's, but for end
     tokens: captions end where the target's draw ends them.
+
+    >>> Entropy().min_entropy
+    0.3
     """
 
     name: ClassVar[str] = "entropy"
@@ -161,6 +173,9 @@ class Fly:
     target's draw ends them. A loose token is the draft's draw, at a slot where the target's entropy
     is at least `min_entropy` before temperature, top-k and top-p. The target's distribution is not
     kept, as the window looks at later draws: see `lvspec.sampling`.
+
+    >>> Fly(window=4).min_entropy
+    0.3
     """
 
     name: ClassVar[str] = "fly"

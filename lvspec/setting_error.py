@@ -2,7 +2,14 @@
 
 
 class SettingError(ValueError):
-    """A setting outside what is allowed. `key` is relative to the settings class."""
+    """A setting outside what is allowed. `key` is relative to the settings class.
+
+    >>> import lvspec
+    >>> lvspec.DecodeSettings(keep=2)
+    Traceback (most recent call last):
+        ...
+    lvspec.setting_error.SettingError: keep = 2: allowed is above 0, up to 1
+    """
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         super().__init__(f"{key} = {value!r}: allowed is {allowed}")

@@ -61,6 +61,9 @@ class Request:
     frames: uint8 [T, H, W, 3], RGB, upright, already at the model's input size.
     times_s: float [T], seconds of each frame from the start of the clip, ascending.
     prompt, max_new_tokens, sampling: None takes the engine's setting.
+
+    >>> Request("clip-7", np.zeros((8, 112, 112, 3), np.uint8), np.arange(8) / 2).prompt is None
+    True
     """
 
     id: str
@@ -103,6 +106,12 @@ class GenerationStats:
     plain_s: what plain decoding of the same tokens would have cost: tokens of each round times the
         engine's own measurement of one plain target step at the same number of rows.
     stops: why drafted blocks ended where they did.
+
+    >>> import lvspec
+    >>> clip = np.full((8, 112, 112, 3), 128, np.uint8)
+    >>> stats = lvspec.caption(lvspec.load(), clip).stats
+    >>> stats.num_accepted_draft_tokens + stats.num_spec_steps + 1 >= stats.num_generated_tokens
+    True
     """
 
     num_prompt_tokens: int
@@ -141,6 +150,12 @@ class Generation:
 
     token_ids include the end token where there is one, like `generate` of transformers.
     reasons: one per token, when the engine was asked for them.
+
+    >>> import lvspec
+    >>> clip = np.full((8, 112, 112, 3), 128, np.uint8)
+    >>> result = lvspec.caption(lvspec.load(), clip)
+    >>> result.text[0].isupper(), set(result.reasons) <= {"exact", "loose", "shift", "target"}
+    (True, True)
     """
 
     request_id: str
@@ -157,6 +172,12 @@ class Refusal:
 
     Codes: `too_long` (prompt and caption exceed the context), `bad_request` (frames of a size or a
     prompt that the model's processor does not take).
+
+    >>> import lvspec
+    >>> odd = Request("odd", np.zeros((8, 50, 70, 3), np.uint8), np.arange(8.0))
+    >>> [refusal] = lvspec.Engine(lvspec.load()).run([odd])
+    >>> refusal.code
+    'bad_request'
     """
 
     request_id: str
@@ -165,4 +186,11 @@ class Refusal:
 
 
 class LoadError(RuntimeError):
-    """Models that cannot be loaded, or cannot work together; the message says what to use."""
+    """Models that cannot be loaded, or cannot work together; the message says what to use.
+
+    >>> import lvspec
+    >>> lvspec.load(lvspec.ModelSettings(target="/no/such/folder"))
+    Traceback (most recent call last):
+        ...
+    lvspec.types.LoadError: cannot load '/no/such/folder': ...
+    """

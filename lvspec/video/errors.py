@@ -29,6 +29,12 @@ class VideoError(Exception):
 
     Errors of the storage itself (OSError from a file object's read) are not wrapped: they say
     nothing about the video, and the caller may want to try again.
+
+    >>> import lvspec, io
+    >>> lvspec.caption(lvspec.load(), io.BytesIO(b"no video"))
+    Traceback (most recent call last):
+        ...
+    lvspec.video.errors.VideoError: not_a_video: ...
     """
 
     def __init__(self, code: str, message: str) -> None:
