@@ -20,9 +20,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import transformers as hf
 
+import lvspec
+from jobs.benchmark_decode import demo_items
+from lvspec import DecodeSettings, Engine, Exact
 from lvspec.attention import VideoAttention
 from lvspec.models.qwen2_5_vl import Qwen25VL
-from lvspec.pruning import frames
+from lvspec.pruning import PRUNERS, frames
 from tests.lvspec import tiny
 
 REPEATS = 7
@@ -35,6 +38,7 @@ def main() -> None:
     with torch.inference_mode():
         attention_cost()  # first: memory that was taken before is not seen as added
         vision_time()
+    acceptance()
 
 
 def vision_time() -> None:
@@ -78,6 +82,22 @@ def attention_cost() -> None:
         seconds = in_turn({0: partial(watch, query, key)})[0]
         whole = HEADS * size * size * 4 / 2**30
         print(f"| {size} | {seconds * 1e3:.0f} ms | {added:.0f} MiB | {whole:.0f} GiB |")
+
+
+def acceptance() -> None:
+    """tau of strict decoding on held-out scenes with the embedded pair."""
+    requests = [item.request for item in demo_items(1, 24)]
+    pair = lvspec.load()
+    print("\n| drafter | " + " | ".join(PRUNERS) + " |" + "\n|---" + "|---" * len(PRUNERS) + "|")
+    for drafter in ("model", "self"):
+        cells = [drafter]
+        for pruning in PRUNERS:
+            settings = DecodeSettings(policy=Exact(), drafter=drafter, pruning=pruning)  # type: ignore
+            results = Engine(pair, settings).run(requests)
+            stats = [r.stats for r in results if isinstance(r, lvspec.Generation)]
+            accepted = sum(s.num_accepted_draft_tokens for s in stats)
+            cells.append(f"{accepted / sum(s.num_spec_steps for s in stats):.2f}")
+        print("| " + " | ".join(cells) + " |")
 
 
 def in_turn(cases: dict[float, Callable[[], object]]) -> dict[float, float]:
