@@ -107,15 +107,19 @@ class DecoderProcess:
             except RuntimeError:  # it broke just now, or no process can be made
                 self.close()
                 continue
-            until = time.monotonic() + START_S
+            until, has_begun = time.monotonic() + START_S, False
             while not wait((future,), WATCH_S).done and pool.active:
                 if future.running():
+                    has_begun = True
                     is_over = is_over or _kill_over(max_bytes)
                 elif time.monotonic() > until:
                     break
             if future.done() and not isinstance(future.exception(), BrokenProcessPool):
                 return future, is_over
             self.close()  # the child ended without the job in hand, or never came up
+            if has_begun:  # or it ended in the job and broke the pool with it
+                code = "decode_memory" if is_over else "decode_crashed"
+                raise _LostError(Failed(code, "the decoder's process died and broke its pool"))
         raise RuntimeError(f"no decoder process starts in {STARTS} tries; see the worker's log")
 
     def _keep(self, result: Result, is_over: bool) -> Result:

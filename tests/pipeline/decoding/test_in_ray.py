@@ -75,7 +75,7 @@ def test_one_process_per_worker_serves_all_of_its_tasks() -> None:
 def test_trouble_stays_in_its_row(tmp_path: Path) -> None:
     write_video(tmp_path / "good.mp4", brightness=100)
     names = ["good", "abort_1", "good", "hang_1", "grow_1", "good"]
-    video = VideoSettings(timeout_s=5, memory_mb=400)
+    video = VideoSettings(timeout_s=12, memory_mb=400)
     done = run([tmp_path / f"{name}.mp4" for name in names], misbehaving.read, video)
     codes = [row["error_code"] for row in sorted(done, key=lambda row: int(row["clip_id"]))]
     trouble = ["decode_timeout", "decode_memory"]
