@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -30,6 +31,16 @@ MAX_BLOCKS = 16  # kept per open video: an index at the end of the file does not
 def protocol_of(uri: str) -> str:
     """`s3://bucket/key` -> `s3`; a plain path -> `file`."""
     return uri.split("://", 1)[0].lower() if "://" in uri else "file"
+
+
+@cache
+def client_problem(protocol: str) -> str | None:
+    """Why files of a protocol cannot be reached at all: unknown, or its client is not installed."""
+    try:
+        cast(Any, fsspec).get_filesystem_class(protocol)
+    except (ImportError, ValueError) as error:
+        return str(error)
+    return None
 
 
 def tar_uri(member: str, shard: str) -> str:

@@ -153,9 +153,9 @@ def _main_stream(container: InputContainer) -> VideoStream:
     """
     moving = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not moving:
-        raise VideoError(
-            "no_video_stream", f"{len(container.streams)} streams, none of them moving pictures"
-        )
+        kinds = ["cover" if s.type == "video" else s.type for s in container.streams]
+        what = f"no moving pictures, only {', '.join(kinds)}" if kinds else "no streams at all"
+        raise VideoError("no_video_stream", what)
     decodable = [s for s in moving if _has_decoder(s)]
     if not decodable:
         raise VideoError("unsupported_codec", f"no decoder for stream tag {moving[0].codec_tag!r}")

@@ -13,7 +13,7 @@ from pipeline.sources.manifest import list_manifest
 from pipeline.sources.prefix import covered_by_prefix, list_prefix
 from pipeline.sources.shards import IndexStore, expand_shards
 from pipeline.sources.video_ref import VideoRef
-from pipeline.storage import protocol_of, shard_of
+from pipeline.storage import client_problem, protocol_of, shard_of
 
 __all__ = ["IndexStore", "VideoRef", "covered_by", "read_source"]
 
@@ -51,6 +51,9 @@ def _check(uri: str, place: str, source: SourceSettings) -> None:
             f"{place}: {uri}: {protocol}:// is not in source.protocols "
             f"({', '.join(source.protocols)})"
         )
+    problem = client_problem(protocol)
+    if problem is not None:  # of every file there, so no matter of single rows
+        raise SourceError(f"{place}: {uri}: {problem}")
 
 
 def covered_by(source: SourceSettings, storage: StorageOptions) -> Callable[[str], bool]:

@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.commits import Commits, settle
 from pipeline.dataset import Dataset
+from pipeline.verify import verify
 from tests.pipeline.videos import write_corpus
 
 JOB = Path(__file__).with_name("fake_job.py")
@@ -23,11 +24,13 @@ JOB = Path(__file__).with_name("fake_job.py")
 
 def command(folder: Path, clip_s: float) -> list[str]:
     config = folder / "job.yaml"
+    clips = "{mode: windows, length_s: 0.3, minimum_s: 0.1}" if (folder / "cut").exists() else "{}"
     config.write_text(
         f"source: {{prefix: {folder / 'videos'}}}\n"
         f"output: {folder / 'out'}\n"
         f"models: {{target: 'slow:{clip_s}'}}\n"
         "run: {rows_per_commit: 2}\n"
+        f"clips: {clips}\n"
     )
     return [sys.executable, str(JOB), "--config", str(config)]
 
@@ -102,6 +105,20 @@ def test_killed_again_and_again_at_other_moments(tmp_path: Path) -> None:
     kill_when(tmp_path, lambda: commits(tmp_path) >= 4, "four commits")
     finish(tmp_path)
     check_complete(tmp_path, 12)
+
+
+@pytest.mark.slow
+def test_killed_while_videos_are_cut_and_while_their_clips_are_captioned(tmp_path: Path) -> None:
+    (tmp_path / "cut").touch()
+    write_corpus(tmp_path / "videos", good=10)  # of half a second: two clips each
+    runs = tmp_path / "out" / "runs"
+    kill_when(tmp_path, lambda: any(runs.rglob("cut_checkpoint/*")), "a cut video")
+    kill_when(tmp_path, lambda: any(runs.rglob("counts.json")), "a manifest")
+    kill_when(tmp_path, lambda: commits(tmp_path) >= 2, "two commits")
+    summary = finish(tmp_path)
+    assert summary["manifest_rows"] == 22
+    check_complete(tmp_path, 22)
+    assert verify(Dataset.open(str(tmp_path / "out"), {})).findings == []
 
 
 def test_a_rename_cut_in_two_loses_nothing(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_storage_that_cannot_be_reached_is_one_message() -> None:
         list(read_source(SourceSettings(prefix="s3://bucket/x"), storage))
     with pytest.raises(SourceError, match=r"cannot list http://127.0.0.1:9/x: .*[Cc]onnect"):
         refs(prefix="http://127.0.0.1:9/x")
-    with pytest.raises(SourceError, match="cannot list foo://bucket/x: Protocol not known"):
+    with pytest.raises(SourceError, match="foo://bucket/x: Protocol not known"):
         refs(prefix="foo://bucket/x", protocols=("foo",))
 
 
