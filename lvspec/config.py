@@ -147,7 +147,7 @@ class DecodeSettings:
     slots: rows decoded together.
     compiled: run drafts and verify passes through `torch.compile`, in few fixed shapes: faster
         steps for up to a minute of compiling per shape. Not with `adaptive`, whose every length
-        would be one.
+        would be one, nor with a `relevance_layer`.
     prefill_chunk: prompt tokens per pass of prefill, to bound its memory; None is all at once.
     max_new_tokens: longest caption; a request may ask for less or more.
     max_context: tokens of prompt and caption that a slot may hold; None is the models' own limit.
@@ -184,6 +184,9 @@ class DecodeSettings:
         require(0 < self.keep <= 1, "keep", self.keep, "above 0, up to 1")
         allowed = "false beside adaptive: every draft length would be compiled anew"
         require(not (self.compiled and self.adaptive), "compiled", self.compiled, allowed)
+        layer = getattr(self.policy, "relevance_layer", None)
+        allowed = "false with policy.relevance_layer: no layer of a compiled pass can be watched"
+        require(not self.compiled or layer is None, "compiled", self.compiled, allowed)
         require(1 <= self.slots <= 1024, "slots", self.slots, "1 to 1024")
         require(self.max_new_tokens >= 1, "max_new_tokens", self.max_new_tokens, "at least 1")
         ok = self.prefill_chunk is None or self.prefill_chunk >= 1

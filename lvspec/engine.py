@@ -170,6 +170,7 @@ class Engine:
         drafted = self._draft(rows, tail, place)  # [B, K]
         block, kept = self._verify(rows, tail, place, drafted)
         self._target.lengths[:rows] = lengths + block.counts
+        self._judge.commit(block.counts)
         seconds, size = time.perf_counter() - began, drafted.shape[1]
         if self._adaptive:
             self._drafting = controller.learn(self._drafting, kept, size)

@@ -77,15 +77,18 @@ class Judge:
             so_far = [said(slot) for slot in range(len(drafted))]
             logits = self._rules.apply(0, logits, so_far, drafted)
         chosen = self._sampler.choose(logits, place)
-        if not drafted.shape[1]:  # a plain step: no policy has anything to decide
+        remembers = self._scorer is not None and self._scorer.remembers
+        if not drafted.shape[1] and not remembers:  # no policy has anything to decide
             nothing = place.new_zeros(len(place))
             return Verdict(nothing, chosen[:, 0], drafted, nothing)
         relevance, past = self._scorer.score(hidden) if self._scorer else (None, None)
         evidence = Evidence(drafted, logits, chosen, relevance, self._special, past)
-        verdict = self._decide(evidence, self._policy)
+        return self._decide(evidence, self._policy)
+
+    def commit(self, counts: Ints) -> None:
+        """Of the latest pass, the first counts[b] tokens of each row stay: 1..K + 1."""
         if self._scorer:
-            self._scorer.commit(verdict.accepted)
-        return verdict
+            self._scorer.commit(counts)
 
     def move(self, source: int, target: int) -> None:
         """Slot `source` becomes slot `target`."""

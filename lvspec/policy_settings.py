@@ -39,6 +39,7 @@ class Lvspec:
     relevance_layer: the decoder layer whose states are compared, slots' and video's, from 0. None
         is the model's last hidden states, after the final norm (ours: inferred). An index is what
         that layer returns, before any norm (and before Qwen3-VL's deepstack features are added).
+        Not with `compiled`.
     relevance_slot: which state is a slot's. "predicting": the one that its token is predicted from
         (paper: h of s-1). "own": the one that has read the drafted token (ours).
     scope: among which slots the share is taken. "block": those of the block, floor(loose_share * K)
@@ -55,8 +56,8 @@ class Lvspec:
         default: the paper accepts without one. The target's probability of the drafted token is at
         least `min_probability`, fewer than `top_k` tokens are likelier, and the target's entropy
         over the vocabulary, normalised to 0..1, is at least `min_entropy`. With `min_probability`
-        alone, relevance decides where the gate of `Gate` applies and where the target's own token
-        is asked for.
+        and without `shift`, relevance decides where the rule of `Gate` holds and where that of
+        `Exact` does.
     strict_probability: strict slots, too, keep a token that the target gives at least this
         probability (ours); None is off: only its own token.
 

@@ -11,6 +11,7 @@ from lvspec.models.base import Prompt, VideoModel
 from lvspec.policy_settings import Lvspec
 from lvspec.relevance import VisualMemory, append
 from lvspec.setting_error import SettingError
+from lvspec.table import Ints
 
 
 class Scorer:
@@ -25,6 +26,11 @@ class Scorer:
             shape = (slots, settings.running_window)
             self._recent = torch.full(shape, torch.nan, device=target.device)
         self._read: Tensor | None = None  # [B, K + 1], of the states of the latest pass
+
+    @property
+    def remembers(self) -> bool:
+        """Whether steps without a draft are of interest, too."""
+        return self._recent is not None
 
     def reserve(self, count: int, like: Tensor) -> None:
         """Take the memory for `count` visual states like `like` [.., D] in every slot now."""
@@ -55,14 +61,11 @@ class Scorer:
         self._read = self._memory.score(states, top)
         return self._read[:, block], self._recent[: len(hidden)]
 
-    def commit(self, accepted: Tensor) -> None:
-        """Remember the relevance of the states that stay: accepted int64 [B], drafted tokens kept.
-
-        With the token before the block that is accepted + 1 states, whichever slot they count for.
-        """
+    def commit(self, counts: Ints) -> None:
+        """Remember the relevance of the first counts[b] states of the latest pass: they stay."""
         if self._recent is not None and self._read is not None:
-            rows = len(accepted)
-            self._recent[:rows] = append(self._recent[:rows], self._read, accepted + 1)
+            rows, stay = len(counts), torch.from_numpy(counts).to(self._recent.device)
+            self._recent[:rows] = append(self._recent[:rows], self._read, stay)
 
     def move(self, source: int, target: int) -> None:
         """Slot `source` becomes slot `target`."""

@@ -170,7 +170,10 @@ def test_the_history_is_the_relevance_of_every_committed_state(target, draft, sl
         assert engine._admit(request) is None
     scorer = engine._judge._scorer
     assert scorer is not None and scorer._recent is not None
-    for _ in range(3):
+    drafted = engine._draft
+    for number in range(4):
+        plain = lambda rows, tail, place: tail.new_empty(rows, 0)  # noqa: E731
+        engine._draft = plain if number == 1 else drafted  # as an adaptive engine may
         engine._round()
         for row, request in enumerate(requests):
             read = engine._table.said(row)[:-1]  # the last one is yet to be read
@@ -225,6 +228,12 @@ def test_a_layer_that_the_target_lacks_is_told_so(target, draft):
     with pytest.raises(SettingError, match="0 to 2") as caught:
         Engine(tiny.pair(target, draft), replace(BASE, policy=Lvspec(relevance_layer=3)))
     assert caught.value.key == "policy.relevance_layer"
+
+
+def test_layers_of_compiled_passes_are_refused():
+    with pytest.raises(SettingError, match="relevance_layer") as caught:
+        replace(BASE, policy=Lvspec(relevance_layer=1), compiled=True)
+    assert caught.value.key == "compiled"
 
 
 @pytest.mark.parametrize("policy", [Exact(), Lvspec(), Lvspec(min_probability=0.3, top_k=2)])
