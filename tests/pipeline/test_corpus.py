@@ -14,8 +14,15 @@ import pytest
 from pipeline.config import JobSettings, apply_assignments, parse_config
 from pipeline.corpus import caption_corpus, dry_run
 from pipeline.dataset import Dataset
-from pipeline.errors import BackendError, FingerprintError, SourceError, StoppedError
+from pipeline.errors import (
+    BackendError,
+    FingerprintError,
+    LockLostError,
+    SourceError,
+    StoppedError,
+)
 from pipeline.increments import Retry
+from pipeline.lock import DriverLock
 from pipeline.summary import RunSummary
 from pipeline.verify import verify
 from tests.pipeline.fakes import FAKE
@@ -213,7 +220,8 @@ def test_videos_in_tar_shards(tmp_path: Path) -> None:
     assert caption(config)[0].succeeded == 2
     found = {row["video_id"]: row for row in rows(tmp_path, "captions")}
     assert sorted(found) == ["s.tar/1.mp4", "s.tar/2.mp4"]
-    for n, row in enumerate(found.values(), start=1):
+    for n in (1, 2):
+        row = found[f"s.tar/{n}.mp4"]
         assert row["uri"] == f"tar://{n}.mp4::{tmp_path / 'videos' / 's.tar'}"
         assert abs(int(row["caption"].rsplit(" ", 1)[1]) - 50 * n) <= 3
     assert caption(config)[0].already_held == 2
@@ -237,6 +245,21 @@ def test_a_dead_engine_stops_the_job_and_the_run_resumes(tmp_path: Path) -> None
     assert len(dataset.unfinished_runs()) == 1
     with pytest.raises(FingerprintError):
         caption(settings(tmp_path))
+
+
+def test_a_driver_that_lost_its_lock_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_video(tmp_path / "videos" / "a.mp4", brightness=50)
+
+    def lost(lock: DriverLock) -> None:
+        raise LockLostError("another driver has it")
+
+    with monkeypatch.context() as patch, pytest.raises(LockLostError):
+        patch.setattr(DriverLock, "check", lost)
+        caption(settings(tmp_path))
+    assert not (tmp_path / "out" / "captions").exists()
+    assert caption(settings(tmp_path))[0].succeeded == 1
 
 
 def test_models_that_do_not_load_stop_the_job_with_the_reason(tmp_path: Path) -> None:
