@@ -111,7 +111,8 @@ def _say_plan(job: Job, plan: RunPlan, retry: Retry | None) -> None:
     counts, cuts = plan.counts, cuts_videos(job.settings)
     unit = "video" if cuts else "clip"
     if plan.run_id is not None and retry is not None:
-        job.say(f"plan: {amount(counts.planned, f'failed {unit}')} to try again ({plan.run_id})")
+        what = amount(counts.planned, f"failed {unit}")
+        job.say(f"plan: {what} to try again (run {plan.run_id})")
     elif plan.run_id is not None:
         job.say(
             f"plan: {amount(counts.planned, unit)} to {'cut' if cuts else 'caption'}, "

@@ -106,7 +106,7 @@ def summarize(
         mean_accepted_length=_ratio(total["num_accepted_draft_tokens"], total["num_spec_steps"]),
         draft_acceptance_rate=_ratio(total["num_accepted_draft_tokens"], total["num_draft_tokens"]),
         speedup=_ratio(total["plain_s"], total["decode_s"]),
-        clips_per_s=_ratio(captioned, seconds["caption"]),
+        clips_per_s=_ratio(captioned, seconds["caption"]) if captioned else None,
         seconds_by_stage={
             **{name: round(value, 3) for name, value in seconds.items()},
             **{name: round(total[f"{name}_s"], 3) for name in ("read", "prefill", "decode")},

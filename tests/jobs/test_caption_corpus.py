@@ -1,6 +1,8 @@
 """The job script as people meet it: messages, exit codes, the last line."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from jobs import caption_corpus
 from pipeline.increments import Retry
+from pipeline.lock import hold
 from pipeline.summary import RunSummary, nothing_new
 from tests.pipeline.videos import write_video
 
@@ -114,6 +117,17 @@ def test_too_many_errors_is_exit_3(
     assert "10.0% of the clips failed, run.max_error_share is 5.0%" in err
     assert json.loads(out.splitlines()[-1])["failed_by_code"] == {"empty_file": 1}
     assert run(capsys, "--config", config, "--set", "run.max_error_share=0.1")[0] == 0
+
+
+def test_an_output_in_use_is_exit_5_and_names_its_owner(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hold(str(tmp_path / "out"), {}, print):
+        code, out, err = run(capsys, "--config", config)
+    assert (code, out) == (5, "")
+    assert err.startswith(f"error: {tmp_path / 'out'} is in use by ")
+    assert re.search(rf"\(pid {os.getpid()}\), for \d+ s, last heard from \d+ s ago", err)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_table_says_where_the_dataset_is() -> None:
