@@ -171,7 +171,7 @@ def _point(key: tuple[str, int], tally: _Tally, plain: _Tally) -> Point:
         speedup=median(a / b for a, b in zip(decode, plain_decode, strict=True)),
         end_to_end_speedup=median(a / b for a, b in zip(whole, plain_whole, strict=True)),
         mean_accepted_length=tally.accepted / max(1, tally.rounds),
-        draft_acceptance_rate=tally.accepted / max(1, tally.drafted),
+        draft_acceptance_rate=tally.accepted / tally.drafted if tally.drafted else 0.0,
         facts_right=right / max(1, sum(tally.facts)),
         facts_kept=right / max(1, plain_right),
         facts_kept_low=low,
