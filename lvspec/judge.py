@@ -77,8 +77,9 @@ class Judge:
             so_far = [said(slot) for slot in range(len(drafted))]
             logits = self._rules.apply(0, logits, so_far, drafted)
         chosen = self._sampler.choose(logits, place)
-        remembers = self._scorer is not None and self._scorer.remembers
-        if not drafted.shape[1] and not remembers:  # no policy has anything to decide
+        if not drafted.shape[1]:  # a plain step: no policy has anything to decide
+            if self._scorer and self._scorer.remembers:
+                self._scorer.score(hidden)
             nothing = place.new_zeros(len(place))
             return Verdict(nothing, chosen[:, 0], drafted, nothing)
         relevance, past = self._scorer.score(hidden) if self._scorer else (None, None)

@@ -16,7 +16,7 @@ WINDOW = STOPS.index("window")
 
 @dataclass(frozen=True)
 class Evidence:
-    """One verify pass over B rows with K drafted tokens each.
+    """One verify pass over B rows with K >= 1 drafted tokens each.
 
     draft_tokens: int64 [B, K]. Ids are never negative.
     target_logits: [B, K + 1, V], after the checkpoint's logits processors and before temperature,
@@ -47,7 +47,10 @@ class Evidence:
 
         A loose end token would cut a caption, a loosely skipped one would run on.
         """
-        return self.special[self.draft_tokens] | self.special[self.target_tokens[:, :-1]]
+        # gather, as `verdict` does, not an index: on a CPU the first call of each operation after a
+        # pass of the model is ten times as slow as the next
+        special = self.special.expand(len(self.draft_tokens), -1)
+        return special.gather(1, self.draft_tokens) | special.gather(1, self.target_tokens[:, :-1])
 
     def draft_probability(self) -> Tensor:
         """float32 [B, K]: the target's probability of each drafted token."""
@@ -88,10 +91,10 @@ def verdict(evidence: Evidence, kept: Tensor, why: Tensor | int, refused: Tensor
     the other mismatches. Codes are int64 [B, K], or one for all.
     """
     exact = evidence.exact
-    accepted = (exact | kept).long().cumprod(-1).sum(-1)  # [B]
+    ok = exact | kept
+    accepted = ok.cumprod(-1).sum(-1)  # [B]
     next_token = evidence.target_tokens.gather(1, accepted[:, None])[:, 0]
     reasons = torch.where(exact, EXACT, why)
-    refusals = torch.where(kept, WHOLE, refused)  # [B, K]
-    beyond = refusals.new_full((len(refusals), 1), WHOLE)
-    stops = torch.cat([refusals, beyond], 1).gather(1, accepted[:, None])[:, 0]
-    return Verdict(accepted, next_token, reasons, stops)
+    refusals = torch.where(ok, WHOLE, refused)  # [B, K]
+    at = accepted.clamp(max=refusals.shape[1] - 1)  # the last slot is ok where all are
+    return Verdict(accepted, next_token, reasons, refusals.gather(1, at[:, None])[:, 0])

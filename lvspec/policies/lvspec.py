@@ -20,6 +20,7 @@ from lvspec.policies.evidence import (
     PROBABILITY,
     SHIFT,
     TOP_K,
+    WHOLE,
     Evidence,
     Verdict,
     verdict,
@@ -29,7 +30,7 @@ from lvspec.policies.evidence import (
 def decide_lvspec(evidence: Evidence, settings: Lvspec) -> Verdict:
     """Strict where the slot is visually relevant, loose elsewhere, tolerant of shifted tokens."""
     loose = _loose(evidence, settings)
-    kept, gated = loose, torch.zeros_like(loose, dtype=torch.int64)
+    kept, gated = loose, WHOLE
     for code, passes in _gates(evidence, settings):
         gated = torch.where(kept & ~passes, code, gated)  # the code of the first that refuses
         kept = kept & passes
@@ -68,8 +69,8 @@ _ROUNDING = 1e-9
 
 
 def _ranks(values: Tensor) -> Tensor:
-    """int64 [B, n]: how many of a row's values are lower; among equals the first is lower."""
-    return values.argsort(dim=-1, stable=True).argsort(dim=-1)
+    """int64 [B, n]: how many of a row's values are lower; among equals the earlier one is lower."""
+    return values.argsort(dim=-1, stable=True).argsort(dim=-1, stable=True)
 
 
 def _gates(evidence: Evidence, settings: Lvspec) -> Iterator[tuple[int, Tensor]]:
