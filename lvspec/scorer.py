@@ -64,7 +64,8 @@ class Scorer:
     def commit(self, counts: Ints) -> None:
         """Remember the relevance of the first counts[b] states of the latest pass: they stay."""
         if self._recent is not None and self._read is not None:
-            rows, stay = len(counts), torch.from_numpy(counts).to(self._recent.device)
+            rows, device = len(counts), self._recent.device
+            stay = torch.from_numpy(counts).to(device, non_blocking=True)
             self._recent[:rows] = append(self._recent[:rows], self._read, stay)
 
     def move(self, source: int, target: int) -> None:
