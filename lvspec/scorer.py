@@ -21,10 +21,10 @@ class Scorer:
         self._settings = settings
         self._memory = VisualMemory(slots)
         self._layer = _layer_states(settings.relevance_layer, target)
-        self._recent: Tensor | None = None  # [slots, H], NaN where a caption is shorter
+        self._recent: Tensor | None = None  # [slots, H], infinite where a caption is shorter
         if settings.scope == "running":
             shape = (slots, settings.running_window)
-            self._recent = torch.full(shape, torch.nan, device=target.device)
+            self._recent = torch.full(shape, torch.inf, device=target.device)
         self._read: Tensor | None = None  # [B, K + 1], of the states of the latest pass
 
     @property
@@ -46,7 +46,7 @@ class Scorer:
         source = prompt.embeds if self._settings.relevance_source == "features" else states
         self._memory.admit(slot, source[prompt.is_video])
         if self._recent is not None:
-            self._recent[slot] = torch.nan
+            self._recent[slot] = torch.inf
 
     def score(self, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
         """Relevance of the drafted slots, float32 [B, K], and for scope "running" of the committed
@@ -55,11 +55,10 @@ class Scorer:
         states, top = self._states(hidden), self._settings.relevance_top
         # state i has read drafted token i and predicts token i + 1; state 0 has read the last one
         first, drafted = int(self._settings.relevance_slot == "own"), hidden.shape[1] - 1
-        block = slice(first, first + drafted)
         if self._recent is None:
-            return self._memory.score(states[:, block], top), None
+            return self._memory.score(states.narrow(1, first, drafted), top), None
         self._read = self._memory.score(states, top)
-        return self._read[:, block], self._recent[: len(hidden)]
+        return self._read.narrow(1, first, drafted), self._recent[: len(hidden)]
 
     def commit(self, counts: Ints) -> None:
         """Remember the relevance of the first counts[b] states of the latest pass: they stay."""

@@ -25,8 +25,8 @@ class Evidence:
     target_tokens: int64 [B, K + 1], the target's choice at each slot.
     relevance: float32 [B, K], visual relevance of each slot, or None where the policy has no need.
     special: bool [V], ids that end or structure a text: never accepted against the target's will.
-    relevance_so_far: float32 [B, H], relevance of the latest committed slots of each caption, NaN
-        where there were fewer, or None where the policy has no need.
+    relevance_so_far: float32 [B, H], relevance of the latest committed slots of each caption,
+        infinite where there were fewer, or None where the policy has no need.
     """
 
     draft_tokens: Tensor

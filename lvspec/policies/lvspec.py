@@ -58,9 +58,8 @@ def _loose(evidence: Evidence, settings: Lvspec) -> Tensor:
     past = evidence.relevance_so_far
     if past is None:
         raise ValueError("scope running needs the relevance of the caption so far")
-    none = past.isnan()
-    known = (~none).sum(1) + relevance.shape[1]  # [B]
-    ranks = _ranks(torch.cat([past.masked_fill(none, torch.inf), relevance], 1))
+    known = past.isfinite().sum(1) + relevance.shape[1]  # [B]
+    ranks = _ranks(torch.cat([past, relevance], 1))
     return ranks[:, past.shape[1] :] < (share * known.double() + _ROUNDING).floor()[:, None]
 
 

@@ -1,5 +1,5 @@
 """Measure which relevance tells facts from fillers on the embedded pair, and what the alternatives
-of the `lvspec` policy do: python tests/lvspec/measure_sources.py [scenes]
+of the `lvspec` policy do: python tests/lvspec/measure_sources.py [sources|policies] [scenes] [seed]
 
 Prints the tables of docs/results.md. One thread. AUC is of the target's own words; tau, facts kept
 and why blocks end come from decoding with loose_share 0.7 and K = 10.
@@ -36,6 +36,7 @@ POLICIES = {
     "scope running, window 32": Lvspec(scope="running", running_window=32),
     "min_probability .05": Lvspec(min_probability=0.05),
     "strict_probability .05": Lvspec(strict_probability=0.05),
+    "scope running, strict_probability .05": Lvspec(scope="running", strict_probability=0.05),
     "top_k 5": Lvspec(top_k=5),
     "min_entropy .1": Lvspec(min_entropy=0.1),
     "gate .05 (no vision)": Gate(),
@@ -53,10 +54,19 @@ class Decoded:
 
 def main() -> None:
     torch.set_num_threads(1)
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 64
-    pair, items = lvspec.load(), demo_items(0, count)
+    table, count, seed = [*sys.argv[1:], *("sources", "64", "0")[len(sys.argv) - 1 :]]
+    pair, items = lvspec.load(), demo_items(int(seed), int(count))
     plain = generations(pair, replace(BASE, drafter="none"), items)
     right = sum(item.score(plain[item.request.id].text)[0] for item in items)
+    if table == "sources":
+        sources(pair, items, plain, right)
+    else:
+        policies(pair, items, right)
+        costs(pair, items[:16])
+
+
+def sources(pair: Pair, items: Sequence[Item], plain: dict[str, Generation], right: int) -> None:
+    """Every layer, source and slot."""
     print("| layer | source | slot | AUC | tau | facts kept |\n|---|---|---|---|---|---|")
     for layer in LAYERS:
         for source in ("states", "features"):
@@ -74,16 +84,23 @@ def main() -> None:
                     f"| {done.right / right:.2%} |",
                     flush=True,
                 )
-    print("\n| policy | tau | facts kept | why a block ended |\n|---|---|---|---|")
+
+
+def policies(pair: Pair, items: Sequence[Item], right: int) -> None:
+    """The alternatives of the policy. right: facts that plain decoding gets right."""
+    print("| policy | tau | facts kept | why a block ended |\n|---|---|---|---|")
     for name, chosen in POLICIES.items():
         done = decoded(pair, replace(BASE, policy=chosen), items)
         total = done.stops.total()
         why = ", ".join(f"{stop} {n / total:.1%}" for stop, n in done.stops.most_common() if n)
         print(f"| {name} | {done.tau:.2f} | {done.right / right:.2%} | {why} |", flush=True)
+
+
+def costs(pair: Pair, items: Sequence[Item]) -> None:
     print("\n| scope | relevance and policy, of the time of all rounds |\n|---|---|")
     for scope in ("block", "running"):
         policy = Lvspec(scope=scope)  # type: ignore[arg-type]
-        print(f"| {scope} | {cost(pair, replace(BASE, policy=policy), items[:16]):.2%} |")
+        print(f"| {scope} | {cost(pair, replace(BASE, policy=policy), items):.2%} |")
 
 
 def generations(

@@ -48,8 +48,8 @@ def test_memory_follows_moved_slots():
 
 @given(st.integers(1, 8), st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2)))
 def test_appending_keeps_the_latest_of_each_row(window, rounds):
-    """Against lists: two rows that take 0 to 3 of 3 values a round, NaN in front while short."""
-    recent = torch.full((2, window), torch.nan)
+    """Against lists: two rows take 0 to 3 of 3 values a round; infinite in front while short."""
+    recent = torch.full((2, window), torch.inf)
     lists: list[list[float]] = [[], []]
     for number, counts in enumerate(rounds):
         scores = torch.tensor([[10.0 * number + i, 10.0 * number + i + 0.5] for i in range(3)]).T
@@ -59,4 +59,4 @@ def test_appending_keeps_the_latest_of_each_row(window, rounds):
     for row, values in enumerate(lists):
         latest = values[-window:]
         assert recent[row, window - len(latest) :].tolist() == latest
-        assert recent[row, : window - len(latest)].isnan().all()
+        assert recent[row, : window - len(latest)].isinf().all()

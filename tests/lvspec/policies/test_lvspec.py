@@ -12,7 +12,7 @@ from lvspec.config import Exact, Gate, Lvspec
 from lvspec.policies import Evidence
 from tests.lvspec.policies.by_hand import VOCAB, blocks, decide, evidence, special, verdict
 
-NONE = math.nan
+NONE = math.inf
 
 
 def accepted(draft, target, relevance, so_far, policy) -> int:
