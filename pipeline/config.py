@@ -53,7 +53,7 @@ class SourceSettings:
 
     def __post_init__(self) -> None:
         if (self.prefix is None) == (self.manifest is None):
-            allowed = "either prefix or manifest to be set, and not both"
+            allowed = "either prefix or manifest to be set, and not both (`null` unsets one)"
             raise SettingError("prefix", self.prefix, allowed)
 
 

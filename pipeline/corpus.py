@@ -28,6 +28,7 @@ from pipeline.planning import (
     write_clips,
     write_plan,
 )
+from pipeline.preflight import check_devices, check_output
 from pipeline.progress import CUT, show_progress
 from pipeline.publish import mark_success, publish
 from pipeline.reconcile import reconcile_cuts
@@ -70,6 +71,7 @@ def caption_corpus(
     StoppedError, ReconciliationError.
     """
     print_ = Printer(out)
+    check_output(settings)
     with hold(settings.output, settings.storage, print_) as lock:
         dataset = Dataset.open(settings.output, settings.storage)
         return _run(Job(settings, dataset, backend, lock, print_), retry)
@@ -86,6 +88,7 @@ class Job:
     say: "Printer"
 
     def check_models(self) -> None:
+        check_devices(self.settings)
         self.backend.frame_spec(self.settings.models, self.settings.frames)
 
 
@@ -143,12 +146,18 @@ class Printer:
         print(line, file=self.out, flush=True)
 
 
-def dry_run(settings: JobSettings, retry: Retry | None = None) -> DryRun:
-    """Count what `caption_corpus` would do, writing nothing."""
+def dry_run(settings: JobSettings, retry: Retry | None = None, backend: Backend = LVSPEC) -> DryRun:
+    """Count what `caption_corpus` would do, writing nothing. Raises for settings that it would
+    refuse.
+    """
+    check_output(settings)
     dataset = Dataset.open(settings.output, settings.storage)
     check_fingerprint(dataset, settings)
     unfinished = dataset.unfinished_runs()
     plan = count_plan(dataset, settings, retry)
+    if plan.counts.planned:
+        check_devices(settings)
+        backend.frame_spec(settings.models, settings.frames)
     unit = "video" if cuts_videos(settings) else "clip"
     return DryRun(unfinished[0] if unfinished else None, unit, plan.counts, plan.deleted)
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from pipeline.config import JobSettings, as_tree
 from pipeline.dataset import Dataset, new_run_id
-from pipeline.errors import FingerprintError
+from pipeline.errors import FingerprintError, SourceError
 from pipeline.fingerprint import caption_settings, difference, fingerprint
 from pipeline.increments import Deleted, Retry, find_deleted, held_clips
 from pipeline.schema import CUT, ROWS
@@ -197,6 +197,11 @@ def _plan(
         return whole_videos(refs) if by_video else refs
 
     planned = plan_clips(read, held_clips(dataset, retry, by_video=by_video), write)
+    if source.manifest and not planned.counts.listed:
+        raise SourceError(
+            f"source.manifest = {source.manifest!r}: lists nothing; expected one row per clip, "
+            "with a column `uri`"
+        )
     covers = covered_by(source, storage)
     return planned, find_deleted(dataset, planned, covers, write_deleted, by_video=by_video)
 

@@ -85,7 +85,8 @@ def message(*assignments: str) -> str:
         ("run=3", "run = 3: expected keys below it: rows_per_commit, max_error_share, part_bytes"),
         (
             "source.manifest=a.csv",
-            "source.prefix = 'videos': expected either prefix or manifest to be set, and not both",
+            "source.prefix = 'videos': expected either prefix or manifest to be set, and not both "
+            "(`null` unsets one)",
         ),
         ("video.timeout_s=0", "video.timeout_s = 0.0: expected a number above 0"),
         ("video.memory_mb=-1", "video.memory_mb = -1: expected a number above 0"),

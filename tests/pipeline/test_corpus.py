@@ -113,7 +113,7 @@ def test_another_fingerprint_is_refused_with_the_difference(done: tuple[Path, Ru
 
 def test_a_dry_run_counts_and_writes_nothing(tmp_path: Path) -> None:
     write_corpus(tmp_path / "videos", good=2)
-    plan = dry_run(settings(tmp_path))
+    plan = dry_run(settings(tmp_path), backend=FAKE)
     assert (plan.unfinished, plan.counts.listed, plan.counts.planned) == (None, 4, 4)
     assert not (tmp_path / "out").exists()
 
@@ -188,8 +188,13 @@ def test_what_another_source_brought_is_not_deleted(tmp_path: Path) -> None:
     assert (summary.manifest_rows, summary.deleted) == (2, 0)
     (tmp_path / "other/c.mp4").unlink()
     only_b = settings(tmp_path, f"source.prefix={tmp_path / 'other'}", "source.glob=b.*")
-    assert dry_run(only_b).deleted.rows == 0
-    assert dry_run(settings(tmp_path, f"source.prefix={tmp_path / 'other'}")).deleted.rows == 1
+    assert dry_run(only_b, backend=FAKE).deleted.rows == 0
+    assert (
+        dry_run(
+            settings(tmp_path, f"source.prefix={tmp_path / 'other'}"), backend=FAKE
+        ).deleted.rows
+        == 1
+    )
 
 
 def test_a_manifest_with_spans_prompts_and_a_missing_file(tmp_path: Path) -> None:
@@ -207,7 +212,7 @@ def test_a_manifest_with_spans_prompts_and_a_missing_file(tmp_path: Path) -> Non
     assert texts[1.0].startswith("Describe this video.")
     errors = list((tmp_path / "out" / "errors").rglob("*.parquet"))
     again = settings(tmp_path, "source.prefix=null", f"source.manifest={errors[0]}")
-    assert dry_run(again).counts.held == 1  # an errors file is a manifest
+    assert dry_run(again, backend=FAKE).counts.held == 1  # an errors file is a manifest
 
 
 def test_videos_in_tar_shards(tmp_path: Path) -> None:

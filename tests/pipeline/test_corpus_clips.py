@@ -56,7 +56,10 @@ def test_windows_over_three_nights(tmp_path: Path) -> None:
     write_video(videos / "long.mp4", brightness=50, frames=60)
     write_video(videos / "short.mp4", brightness=90, frames=12)
     (videos / "junk.mp4").write_bytes(b"this is text\n" * 50)
-    assert (dry_run(settings(tmp_path)).counts.planned, dry_run(settings(tmp_path)).unit) == (
+    assert (
+        dry_run(settings(tmp_path), backend=FAKE).counts.planned,
+        dry_run(settings(tmp_path), backend=FAKE).unit,
+    ) == (
         3,
         "video",
     )
