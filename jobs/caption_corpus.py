@@ -10,8 +10,11 @@ from pathlib import Path
 # not.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from lvspec.types import REFUSALS
 from pipeline.config import JobSettings, load_config, to_yaml
 from pipeline.corpus import DryRun, caption_corpus, dry_run
+from pipeline.decoding.types import CODES
+from pipeline.environment import is_submitted
 from pipeline.errors import ConfigError, JobError, StoppedError
 from pipeline.increments import Retry
 from pipeline.storage import absolute, is_local
@@ -118,6 +121,11 @@ def _retry(text: str) -> Retry:
     codes = frozenset(filter(None, (code.strip() for code in text.split(","))))
     if not codes:
         raise argparse.ArgumentTypeError("expected error codes, such as missing_file,read_failed")
+    if unknown := sorted(codes - CODES.keys() - REFUSALS):
+        known = ", ".join(sorted(CODES.keys() | REFUSALS))
+        raise argparse.ArgumentTypeError(
+            f"no such error code: {', '.join(unknown)}; known: {known}"
+        )
     return Retry(codes)
 
 
@@ -126,7 +134,8 @@ def _print_dry_run(settings: JobSettings, plan: DryRun, as_json: bool) -> None:
         print(json.dumps({"dry_run": True, "output": settings.output, **plan.to_json()}))
         return
     if plan.unfinished:
-        print(f"run {plan.unfinished} is unfinished and would be resumed first")
+        done = f"{amount(plan.committed, 'clip')} of it captioned already, not counted below"
+        print(f"run {plan.unfinished} is unfinished and would be resumed first ({done})")
     counts = plan.counts
     listed = amount(counts.listed, plan.unit)
     print(f"{listed} in the source, {counts.held} already in {settings.output}")
@@ -139,8 +148,7 @@ def _print_dry_run(settings: JobSettings, plan: DryRun, as_json: bool) -> None:
 
 
 def _note_relative_output(settings: JobSettings) -> None:
-    submitted = "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ  # set by `ray job submit`
-    if submitted and absolute(settings.output) != settings.output:
+    if is_submitted(os.environ) and absolute(settings.output) != settings.output:
         print(
             f"note: output {settings.output!r} is relative: it lies in the job's copy of the "
             "working directory and goes with the cluster; set an absolute path or a URL to keep it",

@@ -49,7 +49,9 @@ class SlotCache(Cache):
         self.view = int(starts.max()) + query
         self.start = int(starts[0]) if (starts == starts[0]).all() and not fixed else None
         if fixed:
-            self.view = max(_GROW, 1 << (self.view - 1).bit_length())
+            needed, self.view = self.view, max(_GROW, 1 << (self.view - 1).bit_length())
+            if needed <= self.capacity:  # a stated cache never grows, whatever the steps
+                self.view = min(self.view, self.capacity)
         self._rows = (np.arange(len(starts)) + first)[:, None]
         self._columns = starts[:, None] + np.arange(query)
         self._indices = {}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -133,7 +134,7 @@ class Engine:
             hidden = self._target.prefill(slot, prompt, self.settings.prefill_chunk)
         ids, sampling = prepared.input_ids, request.sampling or self.settings.sampling
         chosen = self._judge.admit(slot, ids, prompt, hidden, limit, sampling)
-        for_draft = lambda: self._prepare_draft(prepared, request, prompt_text)  # noqa: E731
+        for_draft = partial(self._prepare_draft, prepared, request, prompt_text)
         weights = seen.weights() if seen else None
         kept = self._drafter.admit(slot, Arrival(prepared, prompt, for_draft, weights))
         first, last = torch.stack([chosen, ids[-1]]).tolist()
@@ -204,7 +205,10 @@ class Engine:
         if not length:
             return tail.new_empty(rows, 0)
         generated, rounds = self._table.generated[:rows], self._table.rounds[:rows]
-        choose = lambda logits, i: self._judge.choose(logits, place + i)  # noqa: E731
+
+        def choose(logits: Tensor, number: int) -> Tensor:
+            return self._judge.choose(logits, place + number)
+
         so_far = Round(rows, length, tail, generated, rounds, self._table.said, choose)
         return self._drafter.propose(so_far)
 

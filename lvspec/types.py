@@ -166,6 +166,10 @@ class Generation:
     reasons: tuple[Reason, ...] | None = None
 
 
+REFUSALS = frozenset({"too_long", "bad_request"})
+"""The engine's own codes in `Refusal`."""
+
+
 @dataclass(frozen=True)
 class Refusal:
     """A request that the engine cannot run, with a stable code and what to do about it.

@@ -9,8 +9,9 @@ from typing import Any
 
 import ray
 
+from pipeline.environment import is_submitted, names_cluster
+
 ROOT = Path(__file__).resolve().parent.parent  # the folder that holds `pipeline` and `lvspec`
-SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by `ray job submit` for the entrypoint
 LEAST_CPUS = (
     2  # the plan fits two: one for Ray's checkpoint filter on a resume, one for tasks in turn
 )
@@ -51,9 +52,9 @@ def _arguments(environ: MutableMapping[str, str]) -> dict[str, Any]:
     process did, whatever its working directory.
     """
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if SUBMITTED in environ:  # the submission brought the working directory with it
+    if is_submitted(environ):  # the submission brought the working directory with it
         return {"address": "auto", **quiet}
-    if environ.get("RAY_ADDRESS"):
+    if names_cluster(environ):
         return {"address": "auto", "runtime_env": {"working_dir": str(ROOT)}, **quiet}
     # Inherited by local workers; a runtime_env would say the same and cost each worker a second
     # start.

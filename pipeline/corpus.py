@@ -43,6 +43,7 @@ class DryRun:
     """
 
     unfinished: str | None
+    committed: int  # of the clips of that run; the counts below still have them as not captioned
     unit: str
     counts: PlanCounts
     deleted: Deleted
@@ -51,6 +52,7 @@ class DryRun:
         deleted = {"deleted": self.deleted.rows, "deleted_uris": list(self.deleted.uris)}
         return {
             "unfinished_run": self.unfinished,
+            "unfinished_committed": self.committed,
             "unit": self.unit,
             **asdict(self.counts),
             **deleted,
@@ -97,12 +99,12 @@ def _run(job: Job, retry: Retry | None) -> RunSummary:
     check_fingerprint(dataset, settings)
     resumed = [_finish(job, run_id, resumed=True) for run_id in dataset.unfinished_runs()]
     plan = write_plan(dataset, settings, retry, job.check_models)
-    _say_plan(job, plan, retry)
+    _say_plan(job, plan, retry, resumed=bool(resumed))
     if plan.run_id is not None:
         summary = _finish(job, plan.run_id, resumed=False)
     elif resumed:
         gone = plan.deleted
-        summary = replace(resumed.pop(), deleted=gone.rows, deleted_uris=list(gone.uris))
+        summary = replace(resumed[-1], deleted=gone.rows, deleted_uris=list(gone.uris))
     else:
         own = fingerprint(caption_settings(settings))
         seconds = {"plan": plan.plan_s}
@@ -110,7 +112,7 @@ def _run(job: Job, retry: Retry | None) -> RunSummary:
     return replace(summary, resumed_runs=[earlier.to_json() for earlier in resumed])
 
 
-def _say_plan(job: Job, plan: RunPlan, retry: Retry | None) -> None:
+def _say_plan(job: Job, plan: RunPlan, retry: Retry | None, *, resumed: bool) -> None:
     counts, cuts = plan.counts, cuts_videos(job.settings)
     unit = "video" if cuts else "clip"
     if plan.run_id is not None and retry is not None:
@@ -128,7 +130,8 @@ def _say_plan(job: Job, plan: RunPlan, retry: Retry | None) -> None:
             f"(failed in the dataset: {codes or 'none'})"
         )
     else:
-        job.say(f"nothing new: the dataset holds all {amount(counts.held, unit)} of the source")
+        nothing = "nothing else is new" if resumed else "nothing new"
+        job.say(f"{nothing}: the dataset holds all {amount(counts.held, unit)} of the source")
     if plan.deleted.rows:
         job.say(
             f"deleted: {amount(plan.deleted.rows, 'clip')} of the dataset stay although their "
@@ -153,13 +156,14 @@ def dry_run(settings: JobSettings, retry: Retry | None = None, backend: Backend 
     check_output(settings)
     dataset = Dataset.open(settings.output, settings.storage)
     check_fingerprint(dataset, settings)
-    unfinished = dataset.unfinished_runs()
+    unfinished = next(iter(dataset.unfinished_runs()), None)
+    committed = Commits(dataset, unfinished).count() if unfinished else 0
     plan = count_plan(dataset, settings, retry)
     if plan.counts.planned:
         check_devices(settings)
         backend.frame_spec(settings.models, settings.frames)
     unit = "video" if cuts_videos(settings) else "clip"
-    return DryRun(unfinished[0] if unfinished else None, unit, plan.counts, plan.deleted)
+    return DryRun(unfinished, committed, unit, plan.counts, plan.deleted)
 
 
 def _finish(job: Job, run_id: str, *, resumed: bool) -> RunSummary:

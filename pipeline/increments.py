@@ -40,8 +40,8 @@ def held_clips(dataset: Dataset, retry: Retry | None = None, *, by_video: bool =
     ids, keys, again = bytearray(), bytearray(), bytearray()
     columns = ["clip_id", "uri", "source_version", "prompt"]
     for batch in _batches(dataset, columns):
-        for clip, uri, version, prompt, code in _rows(batch):
-            clip = clip_id(uri, None, None) if by_video else clip  # noqa: PLW2901
+        for own_id, uri, version, prompt, code in _rows(batch):
+            clip = clip_id(uri, None, None) if by_video else own_id
             ids += raw_id(clip)
             if code is not None and retry is not None and retry.wants(code):
                 again += raw_id(clip)

@@ -30,8 +30,9 @@ def write_parts(
     dataset.remove_folder(folder)
     scan, wanted = dataset.scan(staged, ROWS), pc.field("status") == status
     num_rows, num_all = scan.count_rows(filter=wanted), scan.count_rows()
-    if not num_rows:
-        return []
+    if not num_rows:  # a part without rows, so that whoever reads the folder finds its columns
+        empty = schema.empty_table()
+        return [write_part(dataset, f"{folder}/part-00000.parquet", empty)]
     staged_bytes = sum(info.size or 0 for info in dataset.fs.get_file_info(staged))
     num_parts = max(1, -(-staged_bytes * num_rows // (num_all * max_bytes)))
     records: list[FileRecord] = []

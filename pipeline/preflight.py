@@ -5,9 +5,8 @@ machine lacks. Each is a `ConfigError`, so that nothing is started or written.
 import os
 from collections.abc import Mapping
 
-import torch
-
 from pipeline.config import JobSettings
+from pipeline.environment import names_cluster
 from pipeline.errors import ConfigError
 from pipeline.storage import open_filesystem
 
@@ -28,8 +27,10 @@ def check_devices(settings: JobSettings, environ: Mapping[str, str] = os.environ
 
     A cluster is not asked: it may have GPUs where the driver has none, or add them on demand.
     """
-    if environ.get("RAY_ADDRESS") or "RAY_JOB_CONFIG_JSON_ENV_VAR" in environ:
+    if names_cluster(environ):
         return
+    import torch  # noqa: PLC0415  # a job with nothing to do must not pay for it
+
     gpus = torch.cuda.device_count()
     wanted = settings.caption.num_gpus
     if wanted > gpus:

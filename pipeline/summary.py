@@ -23,7 +23,8 @@ class RunSummary:
     `prefill` and `decode` are sums over clips, which run in parallel.
     mean_accepted_length: tau over all rounds of the run. speedup: sum of plain_s over sum of
     decode_s. deleted: rows of the dataset whose videos the source no longer has, and the first of
-    those videos (deleted.parquet lists all).
+    those videos (deleted.parquet lists all). resumed_runs: summaries of the unfinished runs that
+    this call finished.
     """
 
     run_id: str | None

@@ -63,6 +63,7 @@ def build() -> Qwen2Tokenizer:
     model = json.loads(pieces.to_str())["model"]
     tokenizer = Qwen2Tokenizer(
         vocab=model["vocab"],
+        # pairs of pieces, which transformers types as text
         merges=[tuple(m) for m in model["merges"]],  # pyright: ignore[reportArgumentType]
         eos_token=EOS,
         pad_token=PAD,

@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,11 @@ def _ramp(step: int, steps: int, hold: float, warmup: int = 40) -> float:
     """Learning-rate factor: warm-up, constant for a share `hold`, then straight down to 2 %."""
     left = (1 - step / steps) / max(1 - hold, 1e-9)
     return min(1.0, (step + 1) / warmup) * min(1.0, left + 0.02)
+
+
+def _warm(step: int) -> float:
+    """Learning-rate factor: warm-up, then constant."""
+    return min(1.0, (step + 1) / 40)
 
 
 def _report(stage: str, step: int, started: float, **figures: object) -> None:
@@ -195,10 +201,9 @@ def train_target(plan: Plan, seed: int, work: Path) -> Qwen2_5_VLForConditionalG
     runner = Runner(shallow, maker)
     see(runner, scenes, rng, plan)
     torch.save(shallow.state_dict(), work / "see.pt")
-    warm = lambda step: min(1.0, (step + 1) / 40)  # noqa: E731
-    speak(runner, scenes, rng, plan, warm, plan.speak_steps, "speak", work / "speak.pt")
+    speak(runner, scenes, rng, plan, _warm, plan.speak_steps, "speak", work / "speak.pt")
     deep = models.grow(shallow, models.TARGET.layers, seed)
-    down = lambda step: _ramp(step, plan.deepen_steps, 0.15)  # noqa: E731
+    down = partial(_ramp, steps=plan.deepen_steps, hold=0.15)
     runner = Runner(deep, maker)
     speak(runner, scenes, rng, plan, down, plan.deepen_steps, "deepen", work / "deepen.pt")
     models.save(deep, tok, work / "target")

@@ -134,11 +134,13 @@ class VideoModel(ABC):
     @property
     def device(self) -> torch.device:
         """Where tokens enter and hidden states of the last layer leave."""
-        return self.embed.weight.device  # pyright: ignore[reportReturnType]
+        weight: Any = self.embed.weight  # typed as Tensor | Module
+        return weight.device
 
     @property
     def vocab_size(self) -> int:
-        return self.head.weight.shape[0]  # pyright: ignore
+        weight: Any = self.head.weight  # typed as Tensor | Module
+        return weight.shape[0]
 
     @property
     def max_context(self) -> int:
@@ -150,7 +152,8 @@ class VideoModel(ABC):
         config = self.text_config
         heads = config.num_key_value_heads or config.num_attention_heads
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return 2 * self.num_layers * heads * dim * self.embed.weight.element_size()  # pyright: ignore
+        weight: Any = self.embed.weight  # typed as Tensor | Module
+        return 2 * self.num_layers * heads * dim * weight.element_size()
 
     @property
     @abstractmethod

@@ -86,7 +86,7 @@ def _open(decord: Any, path: str, size: tuple[int, int] = (-1, -1)) -> Any:
 
 
 def _native_shape(reader: Any) -> tuple[int, int, int]:
-    return _batch(reader, [0]).shape[1:]  # type: ignore[return-value]  # [1, H, W, 3]
+    return _batch(reader, [0]).shape[1:]  # type: ignore[return-value]  # of [1, H, W, 3]: three sizes, which numpy does not type
 
 
 def _batch(reader: Any, indices: Sequence[int]) -> npt.NDArray[np.uint8]:

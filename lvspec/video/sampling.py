@@ -80,9 +80,13 @@ def span_of(
     end = video_end_s if end_s is None else end_s
     if not (math.isfinite(start) and math.isfinite(end)):
         raise VideoError("bad_span", f"start_s {start_s} and end_s {end_s} must be finite")
-    if start >= end or start < 0 or start >= video_end_s or end > video_end_s + SPAN_SLACK_S:
-        asked = f"asked for {start:.3f} to {end:.3f} s"
+    asked = f"asked for {start:.3f} to {end:.3f} s"
+    if start < 0:
+        raise VideoError("bad_span", f"{asked}: it begins before 0")
+    if start >= video_end_s or end > video_end_s + SPAN_SLACK_S:
         raise VideoError("bad_span", f"{asked}, the video ends at {video_end_s:.3f} s")
+    if start >= end:
+        raise VideoError("bad_span", f"{asked}: it ends before it begins")
     return start, min(end, video_end_s)
 
 

@@ -43,7 +43,8 @@ def decode(job: Job) -> Decoded | Failed:
                 decoder=job.decoder,
                 allocate=writer(job.memory),
             )
-        result = Decoded(clip.frames.shape, clip.times_s, clip.info)  # pyright: ignore[reportArgumentType]
+        count, height, width, channels = clip.frames.shape
+        result = Decoded((count, height, width, channels), clip.times_s, clip.info)
     except Exception as error:
         # One odd file must not end a job of millions, whatever a decoder or a storage client
         # raises.

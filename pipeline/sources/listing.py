@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
+# fsspec brings no types
 from fsspec.asyn import sync  # pyright: ignore[reportMissingTypeStubs]
 from fsspec.implementations.local import LocalFileSystem  # pyright: ignore[reportMissingTypeStubs]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fsspec.utils import glob_translate  # pyright: ignore
+from fsspec.utils import glob_translate  # pyright: ignore  # fsspec brings no types
 
 from pipeline.config import StorageOptions
 from pipeline.errors import SourceError

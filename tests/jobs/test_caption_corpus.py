@@ -85,6 +85,18 @@ def test_failed_clips_are_tried_again_as_asked(
     assert asked == [expected]
 
 
+def test_an_unknown_code_to_retry_is_refused_with_the_known_ones(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run(capsys, "--config", config, "--retry-failed=no_frames,decode_timout")
+    assert stop.value.code == 2
+    err = capsys.readouterr().err
+    assert "no such error code: decode_timout; known: " in err
+    assert "decode_timeout" in err
+    assert "too_long" in err
+
+
 def test_the_printed_config_loads(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, printed, _ = run(capsys, "--config", config, "--print-config")
     config.write_text(printed)

@@ -92,7 +92,7 @@ def acceptance() -> None:
     for drafter in ("model", "self"):
         cells = [drafter]
         for pruning in PRUNERS:
-            settings = DecodeSettings(policy=Exact(), drafter=drafter, pruning=pruning)  # type: ignore
+            settings = DecodeSettings(policy=Exact(), drafter=drafter, pruning=pruning)
             results = Engine(pair, settings).run(requests)
             stats = [r.stats for r in results if isinstance(r, lvspec.Generation)]
             accepted = sum(s.num_accepted_draft_tokens for s in stats)

@@ -73,8 +73,8 @@ def sources(pair: Pair, items: Sequence[Item], plain: dict[str, Generation], rig
             for slot in ("predicting", "own"):
                 policy = Lvspec(
                     relevance_layer=layer,
-                    relevance_source=source,  # type: ignore[arg-type]
-                    relevance_slot=slot,  # type: ignore[arg-type]
+                    relevance_source=source,
+                    relevance_slot=slot,
                 )
                 told = word_auc(pair, policy, items, plain)
                 done = decoded(pair, replace(BASE, policy=policy), items)
@@ -99,7 +99,7 @@ def policies(pair: Pair, items: Sequence[Item], right: int) -> None:
 def costs(pair: Pair, items: Sequence[Item]) -> None:
     print("\n| scope | relevance and policy, of the time of all rounds |\n|---|---|")
     for scope in ("block", "running"):
-        policy = Lvspec(scope=scope)  # type: ignore[arg-type]
+        policy = Lvspec(scope=scope)
         print(f"| {scope} | {cost(pair, replace(BASE, policy=policy), items):.2%} |")
 
 

@@ -109,6 +109,19 @@ def test_passes_of_fixed_shape_change_no_caption(target, drafts, expected, draft
         assert tokens(engine.run(tiny.requests(8))) == expected
 
 
+def test_passes_of_fixed_shape_keep_to_a_stated_cache(target, drafts, expected):
+    """600 tokens lie between two of their steps, 512 and 1024."""
+    pair = tiny.pair(target, drafts["good"])
+    settings = replace(BASE, compiled=True, cache_gib=gib(pair, 2, 600))
+    with torch.compiler.set_stance("force_eager"):
+        engine = Engine(pair, settings)
+        capacity = engine._target.cache.capacity
+        engine._target.lengths[:] = 550
+        engine._target.extend(2, torch.zeros(2, 3, dtype=torch.int64))
+        assert engine._target.cache.capacity == capacity < 1024
+        assert tokens(engine.run(tiny.requests(8))) == expected
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("policy", [Exact(), Lvspec()])

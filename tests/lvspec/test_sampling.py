@@ -56,7 +56,10 @@ def models(seed=0, size=8):
 def test_speculative_draws_follow_the_targets_distribution():
     target, draft = models()
     made = sampler(Sampling(temperature=0.8), range(DRAWS))
-    draw = lambda logits, place: made.choose(logits, torch.full((DRAWS, 1), place))  # noqa: E731
+
+    def draw(logits, place):
+        return made.choose(logits, torch.full((DRAWS, 1), place))
+
     share = (target / 0.8).softmax(-1)
     assert chi_square(speculate(target, draft, draw), share[0] @ share) < CHI_SQUARE[7]
 

@@ -49,10 +49,15 @@ def said(results: dict[str, Generation]) -> dict[str, tuple[int, ...]]:
     return {key: r.token_ids for key, r in results.items()}
 
 
+def nothing(rows: int, tail: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """A round in which nothing is drafted."""
+    return tail.new_empty(rows, 0)
+
+
 def by_hand(states: torch.Tensor, video: torch.Tensor) -> torch.Tensor:
     """Relevance [q] of states [q, D]: mean of the TOP largest cosines."""
-    unit = lambda x: x / x.norm(dim=-1, keepdim=True)  # noqa: E731
-    cosines = unit(states.double()) @ unit(video.double()).T
+    unit, seen = (x / x.norm(dim=-1, keepdim=True) for x in (states.double(), video.double()))
+    cosines = unit @ seen.T
     return cosines.sort(descending=True).values[:, :TOP].mean(-1)
 
 
@@ -68,7 +73,7 @@ def test_the_last_layers_states_become_the_last_hidden_states_by_the_final_norm(
         hidden = SlotModel(model, 1).prefill(0, prompt, chunk)
     last = states.take(like=hidden)
     assert last.shape == hidden.shape and not torch.allclose(last, hidden)
-    torch.testing.assert_close(model.decoder.norm(last), hidden)  # type: ignore
+    torch.testing.assert_close(model.decoder.norm(last), hidden)
 
 
 @torch.inference_mode()
@@ -172,8 +177,7 @@ def test_the_history_is_the_relevance_of_every_committed_state(target, draft, sl
     assert scorer is not None and scorer._recent is not None
     drafted = engine._draft
     for number in range(4):
-        plain = lambda rows, tail, place: tail.new_empty(rows, 0)  # noqa: E731
-        engine._draft = plain if number == 1 else drafted  # as an adaptive engine may
+        engine._draft = nothing if number == 1 else drafted  # as an adaptive engine may
         engine._round()
         for row, request in enumerate(requests):
             read = engine._table.said(row)[:-1]  # the last one is yet to be read

@@ -56,7 +56,9 @@ def test_plain_decoding_emits_the_targets_token():
 
 
 def test_a_caption_that_ends_inside_the_block_stopped_it():
-    stop = lambda *args, **kwargs: emitted(*args, **kwargs).stops.tolist()  # noqa: E731
+    def stop(*args, **kwargs):
+        return emitted(*args, **kwargs).stops.tolist()
+
     assert stop([1, 2, 3], 9, 2) == [MISMATCH]
     assert stop([1, 2, 3], 8, 2) == [MISMATCH], "the target's own end token, after the stop"
     assert stop([1, 7, 3], 9, 3, stop=WHOLE) == [END]

@@ -97,4 +97,4 @@ def test_a_frame_rate_does_not_cost_a_millisecond() -> None:
 )
 def test_settings_that_make_no_clips_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingError):
-        ClipSettings(**wrong)  # pyright: ignore[reportArgumentType]
+        ClipSettings(**wrong)

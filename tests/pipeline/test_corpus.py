@@ -5,13 +5,10 @@ import json
 import os
 import tarfile
 from pathlib import Path
-from typing import Any
 
-import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.config import JobSettings, apply_assignments, parse_config
 from pipeline.corpus import caption_corpus, dry_run
 from pipeline.dataset import Dataset
 from pipeline.errors import (
@@ -26,29 +23,10 @@ from pipeline.lock import DriverLock
 from pipeline.summary import RunSummary
 from pipeline.verify import verify
 from tests.pipeline.fakes import FAKE
+from tests.pipeline.scripted import caption, rows, settings
 from tests.pipeline.videos import write_corpus, write_video
 
 pytestmark = pytest.mark.usefixtures("local_ray")
-
-
-def settings(folder: Path, *assignments: str) -> JobSettings:
-    tree = {
-        "source": {"prefix": str(folder / "videos")},
-        "output": str(folder / "out"),
-        "run": {"rows_per_commit": 4},
-        "models": {"target": "scripted"},
-    }
-    return parse_config(apply_assignments(tree, assignments))
-
-
-def caption(config: JobSettings, retry: Retry | None = None) -> tuple[RunSummary, str]:
-    out = io.StringIO()
-    return caption_corpus(config, retry=retry, backend=FAKE, out=out), out.getvalue()
-
-
-def rows(folder: Path, kind: str) -> list[dict[str, Any]]:
-    files = sorted(str(path) for path in (folder / "out" / kind).rglob("*.parquet"))
-    return pds.dataset(files).to_table().to_pylist() if files else []
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +243,16 @@ def test_a_driver_that_lost_its_lock_publishes_nothing(
         caption(settings(tmp_path))
     assert not (tmp_path / "out" / "captions").exists()
     assert caption(settings(tmp_path))[0].succeeded == 1
+
+
+def test_where_every_clip_fails_both_folders_can_still_be_read(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "videos", good=0)
+    assert caption(settings(tmp_path))[0].failed == 2
+    assert rows(tmp_path, "captions") == []
+    assert len(rows(tmp_path, "errors")) == 2
+    names = pq.read_schema(next((tmp_path / "out" / "captions").rglob("*.parquet"))).names
+    assert "caption" in names
+    assert verify(Dataset.open(str(tmp_path / "out"), {})).findings == []
 
 
 def test_models_that_do_not_load_stop_the_job_with_the_reason(tmp_path: Path) -> None:

@@ -1,47 +1,32 @@
 """Videos cut into clips, end to end on Ray with real files and the scripted captioner."""
 
-import io
 import os
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline import corpus
-from pipeline.config import JobSettings, apply_assignments, parse_config
-from pipeline.corpus import caption_corpus, dry_run
+from pipeline.config import JobSettings
+from pipeline.corpus import dry_run
 from pipeline.dataset import Dataset
 from pipeline.errors import FingerprintError, SourceError
 from pipeline.increments import Retry
 from pipeline.planning import write_clips
-from pipeline.summary import RunSummary
 from pipeline.verify import verify
+from tests.pipeline import scripted
 from tests.pipeline.fakes import FAKE
+from tests.pipeline.scripted import caption, rows
 from tests.pipeline.videos import write_greys, write_video
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
+WINDOWS = ("clips.mode=windows", "clips.length_s=1.0", "clips.minimum_s=0.25")
+
+
 def settings(folder: Path, *assignments: str) -> JobSettings:
-    tree = {
-        "source": {"prefix": str(folder / "videos")},
-        "output": str(folder / "out"),
-        "run": {"rows_per_commit": 4},
-        "models": {"target": "scripted"},
-        "clips": {"mode": "windows", "length_s": 1.0, "minimum_s": 0.25},
-    }
-    return parse_config(apply_assignments(tree, assignments))
-
-
-def caption(config: JobSettings, retry: Retry | None = None) -> tuple[RunSummary, str]:
-    out = io.StringIO()
-    return caption_corpus(config, retry=retry, backend=FAKE, out=out), out.getvalue()
-
-
-def rows(folder: Path, kind: str) -> list[dict[str, Any]]:
-    files = (folder / "out" / kind).rglob("*.parquet")
-    return [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
+    return scripted.settings(folder, *WINDOWS, *assignments)
 
 
 def spans(folder: Path) -> dict[str, list[tuple[float, float]]]:

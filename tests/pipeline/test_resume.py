@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.dataset as pds
@@ -15,8 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.commits import Commits, settle
+from pipeline.config import load_config
+from pipeline.corpus import dry_run
 from pipeline.dataset import Dataset
 from pipeline.verify import verify
+from tests.pipeline.fakes import FAKE
 from tests.pipeline.videos import write_corpus
 
 JOB = Path(__file__).with_name("fake_job.py")
@@ -87,8 +91,13 @@ def test_killed_between_commits_and_resumed(tmp_path: Path) -> None:
     write_corpus(tmp_path / "videos", good=8)
     kill_when(tmp_path, lambda: commits(tmp_path) >= 2, "two commits")
     before = commits(tmp_path)
+    plan = dry_run(load_config(tmp_path / "job.yaml"), backend=FAKE)
+    assert plan.unfinished is not None
+    assert plan.committed == 2 * before
     summary = finish(tmp_path)
     assert summary["manifest_rows"] == 10
+    (resumed,) = cast(list[dict[str, object]], summary["resumed_runs"])
+    assert (resumed["run_id"], resumed["manifest_rows"]) == (plan.unfinished, 10)
     assert commits(tmp_path) >= max(before, 5)
     check_complete(tmp_path, 10)
     # Only the other clips were captioned again: what was committed stayed as it was.

@@ -1,14 +1,12 @@
 """The job against an S3 server over real HTTP (moto's): videos in, dataset out."""
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pyarrow.dataset as pds
 import pytest
-from moto.server import ThreadedMotoServer
 
 from pipeline.commits import settle
 from pipeline.config import JobSettings, apply_assignments, parse_config
@@ -23,19 +21,10 @@ CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def bucket(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def bucket(s3_endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A bucket with two good and two bad videos below `videos/`."""
     folder = write_corpus(tmp_path_factory.mktemp("s3") / "videos", good=2)
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **CREDENTIALS)
+    client = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1", **CREDENTIALS)
     client.create_bucket(Bucket="corpus")
     for path in folder.iterdir():
         client.upload_file(str(path), "corpus", f"videos/{path.name}")
@@ -54,8 +43,8 @@ def settings(endpoint: str, *assignments: str) -> JobSettings:
     return parse_config(apply_assignments(tree, assignments))
 
 
-def test_objects_are_listed_with_their_etag(endpoint: str, bucket: Any) -> None:
-    config = settings(endpoint)
+def test_objects_are_listed_with_their_etag(s3_endpoint: str, bucket: Any) -> None:
+    config = settings(s3_endpoint)
     found = {ref.video_id: ref for ref in read_source(config.source, config.storage)}
     assert sorted(found) == ["clip_00.mp4", "clip_01.mp4", "empty.mp4", "junk.mp4"]
     etag = bucket.head_object(Bucket="corpus", Key="videos/clip_00.mp4")["ETag"].strip('"')
@@ -65,8 +54,8 @@ def test_objects_are_listed_with_their_etag(endpoint: str, bucket: Any) -> None:
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_videos_in_and_dataset_out(endpoint: str, bucket: Any, tmp_path: Path) -> None:
-    config = settings(endpoint)
+def test_videos_in_and_dataset_out(s3_endpoint: str, bucket: Any, tmp_path: Path) -> None:
+    config = settings(s3_endpoint)
     summary = caption_corpus(config, backend=FAKE, out=io.StringIO())
     assert summary.failed_by_code == {"empty_file": 1, "not_a_video": 1}
     dataset = Dataset.open(config.output, config.storage)
@@ -89,8 +78,8 @@ def test_videos_in_and_dataset_out(endpoint: str, bucket: Any, tmp_path: Path) -
     assert (verified.runs, verified.rows, verified.findings) == (2, 4, [])
 
 
-def test_a_rename_cut_in_two_is_settled_there_too(endpoint: str, bucket: Any) -> None:
-    config = settings(endpoint)
+def test_a_rename_cut_in_two_is_settled_there_too(s3_endpoint: str, bucket: Any) -> None:
+    config = settings(s3_endpoint)
     dataset = Dataset.open(config.output, config.storage)
     for name in ("one.parquet", "one.pending.parquet"):
         dataset.write_bytes(dataset.run("r", "checkpoint", name), b"x")

@@ -2,9 +2,8 @@
 
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -15,6 +14,7 @@ from pipeline.decoding.types import Failed
 from pipeline.errors import SourceError
 from pipeline.sources import read_source
 from pipeline.storage import arrow_filesystem, client_problem, open_video, part_of
+from tests.pipeline.servers import serving
 
 QUICK = {"config_kwargs": {"retries": {"max_attempts": 0}}}
 S3 = {"s3": {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s", **QUICK}}
@@ -30,17 +30,12 @@ def web() -> Iterator[str]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_HEAD = do_GET  # noqa: N815
+        do_HEAD = do_GET  # noqa: N815  # the name that http.server calls
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Answer) as address:
+        yield address
 
 
 def failure(uri: str) -> Failed:

@@ -14,7 +14,7 @@ from lvspec.demo.distill import greedy, kept_tokens
 from lvspec.demo.evaluate import load
 from lvspec.demo.losses import Runner
 from lvspec.demo.models import DRAFT, build, grow
-from lvspec.demo.optimizer import Optimizer, _orthogonal  # pyright: ignore[reportPrivateUsage]
+from lvspec.demo.optimizer import Optimizer, _orthogonal
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ def plain_scene(**changes: object) -> Scene:
         radius=10.0,
         start=(30.0, 56.0),
         velocity=(40.0, 0.0),
-        **changes,  # pyright: ignore[reportArgumentType]
+        **changes,
     )
     return Scene("black", (15.0, 15.0, 15.0), (thing,), 3.0, 0)
 

@@ -86,7 +86,7 @@ def qwen2_vl(
         **_tokens(made.tokenizer),
     )
     model = hf.Qwen2VLForConditionalGeneration
-    return parts.finished(Qwen2VL, seed, model, config, made, generation)  # type: ignore
+    return parts.finished(Qwen2VL, seed, model, config, made, generation)
 
 
 def qwen2_5_vl(
@@ -110,7 +110,7 @@ def qwen2_5_vl(
         **_tokens(made.tokenizer),
     )
     model = hf.Qwen2_5_VLForConditionalGeneration
-    return parts.finished(Qwen25VL, seed, model, config, made, generation)  # type: ignore
+    return parts.finished(Qwen25VL, seed, model, config, made, generation)
 
 
 def _qwen3(config: Any, made: Any, hidden: int, layers: int, extra_vocab: int, **text: Any) -> Any:
@@ -138,7 +138,7 @@ def qwen3_vl(
     made = processor_3()
     config = _qwen3(hf.Qwen3VLConfig, made, hidden, layers, extra_vocab)
     model = hf.Qwen3VLForConditionalGeneration
-    return parts.finished(Qwen3VL, seed, model, config, made, generation)  # type: ignore
+    return parts.finished(Qwen3VL, seed, model, config, made, generation)
 
 
 def qwen3_vl_moe(
@@ -148,4 +148,4 @@ def qwen3_vl_moe(
     experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
     config = _qwen3(hf.Qwen3VLMoeConfig, made, hidden, layers, extra_vocab, **experts)
     model = hf.Qwen3VLMoeForConditionalGeneration
-    return parts.finished(Qwen3VL, seed, model, config, made, generation)  # type: ignore
+    return parts.finished(Qwen3VL, seed, model, config, made, generation)

@@ -105,7 +105,7 @@ def llava_onevision(
         video_token_index=made.video_token_id,
     )
     model = hf.LlavaOnevisionForConditionalGeneration
-    return parts.finished(LlavaOnevision, seed, model, config, made, generation)  # type: ignore
+    return parts.finished(LlavaOnevision, seed, model, config, made, generation)
 
 
 def internvl(
@@ -129,7 +129,7 @@ def internvl(
         tie_word_embeddings=False,
     )
     model = hf.InternVLForConditionalGeneration
-    return parts.finished(InternVL, seed, model, config, made, generation)  # type: ignore
+    return parts.finished(InternVL, seed, model, config, made, generation)
 
 
 def smolvlm(
@@ -152,4 +152,4 @@ def smolvlm(
         scale_factor=2,
     )
     model = hf.SmolVLMForConditionalGeneration
-    return parts.finished(SmolVLM, seed, model, config, made, generation)  # type: ignore
+    return parts.finished(SmolVLM, seed, model, config, made, generation)

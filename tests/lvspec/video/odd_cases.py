@@ -101,7 +101,7 @@ def judge(name: str, decoder: str) -> Verdict:
     """Read a healthy file and compare with what its generator says."""
     began = time.process_time()
     try:
-        clip = read_clip(str(VIDEOS / name), SPEC, decoder=decoder)  # type: ignore[arg-type]
+        clip = read_clip(str(VIDEOS / name), SPEC, decoder=decoder)
     except VideoError as error:
         return Verdict(error.code, 0, time.process_time() - began)
     cpu_s = time.process_time() - began

@@ -53,7 +53,7 @@ PLAYLIST = "#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3.0,\nsecret.ts\n#EXT-X-EN
 @pytest.mark.parametrize("decoder", ["pyav", "decord"])
 def test_no_other_file_is_opened(tmp_path, secret, text, decoder):
     if decoder == "decord":
-        pytest.importorskip("decord")
+        pytest.importorskip("decord", reason="decord is an extra")
     path = tmp_path / "innocent.mp4"
     path.write_text(text)
     with pytest.raises(VideoError) as error:
@@ -105,7 +105,7 @@ class Host:
 @pytest.mark.parametrize("decoder", ["pyav", "decord"])
 def test_no_host_is_called(tmp_path, host, text, decoder):
     if decoder == "decord":
-        pytest.importorskip("decord")
+        pytest.importorskip("decord", reason="decord is an extra")
     path = tmp_path / "innocent.mp4"
     path.write_text(text.replace("secret.ts", host.url))
     with pytest.raises(VideoError, match="refused_container"):

@@ -86,7 +86,7 @@ def test_damaged_files_give_clean_pictures_and_a_mark_or_an_error(name):
 @pytest.mark.parametrize("decoder", ["pyav", "decord"])
 def test_refused_files_have_stable_codes(name, decoder):
     if decoder == "decord":
-        pytest.importorskip("decord")
+        pytest.importorskip("decord", reason="decord is an extra")
     if decoder == "decord" and name == "s07_encrypted.mp4":
         pytest.skip("decord: decode_failed or garbage; only the packet scan sees encryption")
     with pytest.raises(VideoError) as error:
@@ -96,7 +96,7 @@ def test_refused_files_have_stable_codes(name, decoder):
 
 @pytest.mark.parametrize("name", sorted(DECORD_RIGHT | DECORD_WRONG))
 def test_decord_is_right_and_wrong_where_the_docs_say(name):
-    pytest.importorskip("decord")
+    pytest.importorskip("decord", reason="decord is an extra")
     verdict = odd_cases.judge(name, "decord")
     assert verdict.outcome == ("right" if name in DECORD_RIGHT else "wrong")
 

@@ -208,7 +208,7 @@ def test_a_file_object_that_cannot_seek_is_a_mistake_of_the_caller(plain):
 @pytest.mark.parametrize("decoder", ["pyav", "decord"])
 def test_files_that_hold_no_video(tmp_path, decoder):
     if decoder == "decord":
-        pytest.importorskip("decord")
+        pytest.importorskip("decord", reason="decord is an extra")
     files = {
         "missing_file": tmp_path / "nothing.mp4",
         "empty_file": tmp_path / "empty.mp4",
@@ -269,7 +269,7 @@ def test_a_bad_message_with_every_h265_frame_is_no_reason_to_refuse(tmp_path):
 
 
 def test_decord_reads_plain_files_and_file_objects(plain):
-    pytest.importorskip("decord")
+    pytest.importorskip("decord", reason="decord is an extra")
     clip = read_clip(str(plain), SPEC, decoder="decord")
     assert indices(clip) == MIDDLES
     assert clip.info.decoder == "decord" and clip.info.codec == "h264"

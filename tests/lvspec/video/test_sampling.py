@@ -98,6 +98,19 @@ def test_spans_that_are_no_part_of_the_video(start, end):
     assert error.value.code == "bad_span"
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "why"),
+    [
+        (-1.0, 5.0, "begins before 0"),
+        (6.0, 5.0, "ends before it begins"),
+        (10.5, 20.0, "video ends at 10"),
+    ],
+)
+def test_a_span_is_refused_with_what_is_wrong_with_it(start, end, why):
+    with pytest.raises(VideoError, match=why):
+        span_of(0.0, 10.0, start, end)
+
+
 def test_the_plan_is_on_the_players_clock():
     plan = plan_span(2, (1.5, 5.5), 1.0, 1.0, 3.0)  # the container's clock starts at 1.0
     assert (plan.start_s, plan.end_s, plan.zero_s) == (2.0, 4.0, 1.0)

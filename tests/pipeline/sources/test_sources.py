@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from pipeline.config import SourceSettings
 from pipeline.errors import SourceError
 from pipeline.sources import VideoRef, covered_by, read_source
 from pipeline.sources.video_ref import source_version
+from tests.pipeline.servers import serving
 
 
 @pytest.fixture
@@ -135,13 +135,8 @@ def web(folder: Path) -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None: ...
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(partial(Quiet, directory=str(folder))) as address:
+        yield address
 
 
 def test_a_web_server_lists_and_is_asked_for_each_file(web: str) -> None:

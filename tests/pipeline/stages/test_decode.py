@@ -58,10 +58,10 @@ def test_a_video_becomes_frames_at_model_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize("decoder", ["pyav", "decord"])
 def test_a_span_is_the_frames_of_the_span(tmp_path: Path, decoder: str) -> None:
     if decoder == "decord":
-        pytest.importorskip("decord")
+        pytest.importorskip("decord", reason="decord is an extra")
     path = small.write(tmp_path / "v.mp4", 40)  # 20 per second
     table = pa.Table.from_pylist([row(str(path), start_s=1.0, end_s=2.0)])
-    video = VideoSettings(decoder=decoder)  # type: ignore[arg-type]
+    video = VideoSettings(decoder=decoder)
     (decoded,) = decode_table(table, run_id="r", spec=SPEC, video=video, storage={})
     assert [small.read(picture) for picture in unpack(decoded, 0)[0]] == [22, 27, 32, 37]
 
