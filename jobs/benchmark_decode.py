@@ -17,12 +17,12 @@ import transformers
 
 import lvspec
 from lvspec import demo
-from lvspec.benchmark import COMPILED, MAIN, PEERS, SWEEP, Item, Point, measure, methods
+from lvspec.benchmark import COMPILED, FRONT, MAIN, PEERS, SWEEP, Item, Point, measure, methods
 from lvspec.benchmark.shape import SHAPES, ShapeSettings, build, measure_shape
 from lvspec.demo import drawing, facts
 from lvspec.demo.scenes import FRAMES
 
-GROUPS = {"main": MAIN, "peers": PEERS, "sweep": SWEEP, "compiled": COMPILED}
+GROUPS = {"main": MAIN, "front": FRONT, "peers": PEERS, "sweep": SWEEP, "compiled": COMPILED}
 METHODS = tuple(methods(lvspec.DecodeSettings()))
 
 EXAMPLES = """\
@@ -31,6 +31,8 @@ examples:
     python jobs/benchmark_decode.py
   other scenes, or a quick look
     ... --seed 5            ... --scenes 32 --batch 1 --methods lvspec
+  the rules with the most speed for the facts they keep
+    ... --methods front --batch 1 --scenes 512
   all peers, then the ablations, with a table, CSV and a picture (needs `pip install .[benchmark]`)
     ... --methods peers --batch 1 --scenes 512 --out results/peers
     ... --methods sweep --batch 1 --scenes 128 --out results/sweep
@@ -192,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=[*GROUPS, *METHODS],
         default=["main"],
         metavar="METHOD",
-        help="a group (main, peers, sweep, compiled) or some of: " + ", ".join(METHODS),
+        help="a group (main, front, peers, sweep, compiled) or some of: " + ", ".join(METHODS),
     )
     parser.add_argument("--draft-length", type=_positive, default=10, help="K (default 10)")
     parser.add_argument("--keep", type=float, default=0.1, help="video tokens the draft keeps")

@@ -55,18 +55,19 @@ class SlotCache(Cache):
         self._rows = (np.arange(len(starts)) + first)[:, None]
         self._columns = starts[:, None] + np.arange(query)
         self._indices = {}
-        self.reserve(self.view)
+        if self.view > self.capacity:
+            grown = max(self.view, self.capacity * 3 // 2)
+            self.reserve(-(-grown // _GROW) * _GROW)
 
     def aim(self, rows: Tensor, columns: Tensor) -> None:
         """Say again where the pass writes, by tensors that a compiled pass gets from outside."""
         self._indices = {columns.device: (rows, columns)}
 
     def reserve(self, length: int) -> None:
-        """Make room for `length` tokens per slot; what is there stays."""
+        """Make room for exactly `length` tokens per slot, if there is less; what is there stays."""
         if length <= self.capacity:
             return
-        grown = max(length, self.capacity * 3 // 2)
-        self.capacity = -(-grown // _GROW) * _GROW
+        self.capacity = length
         for store in self._stores:
             store.resize(self.capacity)
 

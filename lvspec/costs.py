@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 _FIRST_PROBES = (3, 5, 9, 17, 33)  # rounds; the first two are warm-up
-_PROBE_EVERY = 64
+_PROBE_EVERY = 128
 _WINDOW = 9  # samples: old ones must not price a machine that has become faster or slower
 
 

@@ -75,7 +75,8 @@ class Engine:
         width = target.embed(torch.zeros(1, dtype=torch.int64, device=target.device))
         per_token = target.cache_bytes + self._drafter.cache_bytes
         per_token += width.nbytes if self._policy.needs_relevance else 0
-        fits = int(settings.cache_gib * 2**30 / settings.slots / per_token)
+        beyond = self._longest + 1  # a caption's last round may write so much past its end
+        fits = int(settings.cache_gib * 2**30 / settings.slots / per_token) - beyond
         if fits < settings.max_new_tokens + 2:
             allowed = (
                 f"room for captions of max_new_tokens ({settings.max_new_tokens}) and their "
@@ -84,8 +85,8 @@ class Engine:
             )
             raise SettingError("cache_gib", settings.cache_gib, allowed)
         size = min(fits, settings.max_context or self.pair.max_context)
-        self._target.reserve(size)
-        self._drafter.reserve(size)
+        self._target.reserve(size + beyond)
+        self._drafter.reserve(size + beyond)
         self._judge.reserve(size, width)
         return size
 
@@ -213,13 +214,18 @@ class Engine:
         return self._drafter.propose(so_far)
 
     def _measure_plain_step(self, rows: int, tail: Tensor, place: Tensor) -> None:
-        """Now and then, time one plain step in place, and take it back."""
+        """Now and then, time a plain step in place, and take it back: the second of two, as plain
+        decoding would have it, whose steps follow each other with no draft between them.
+        """
         if not self._longest or not self._costs.due(rows):
             return
-        began = time.perf_counter()
-        self._verify(rows, tail, place, tail.new_empty(rows, 0))
-        self._target.lengths[:rows] -= 1
-        self._costs.add(rows, 0, time.perf_counter() - began)
+        nothing = tail.new_empty(rows, 0)
+        for _ in range(2):
+            began = time.perf_counter()
+            self._verify(rows, tail, place, nothing)
+            seconds = time.perf_counter() - began
+            self._target.lengths[:rows] -= 1
+        self._costs.add(rows, 0, seconds)
 
     @torch.inference_mode()
     def _release(self, slot: int, reasons: bool) -> Generation:

@@ -13,11 +13,22 @@ MAIN = ("plain", "generate", "exact", "lvspec", "gate", "accept-all")
 
 PEERS = (
     *("plain", "generate", "assisted", "exact", "specvlm", "fly", "entropy", "gate"),
-    *("lvspec-no-shift", "lvspec", "lvspec-gated", "exact-adaptive", "lvspec-adaptive"),
-    *("lvspec-gated-adaptive", "lookup", "lookup+model", "self", "accept-all"),
+    *("lvspec-no-shift", "lvspec", "lvspec-gated", "tiered", "tiered-long"),
+    *("exact-adaptive", "lvspec-adaptive", "tiered-adaptive"),
+    *("lookup", "lookup+model", "self", "accept-all"),
 )
 """Published methods and ours beside each other."""
 
+FRONT = (
+    *("plain", "exact", "exact-long", "gate", "gate-long", "lvspec", "lvspec-long"),
+    *("lvspec-no-shift", "tiered", "tiered-long", "tiered-adaptive", "accept-all"),
+)
+"""The rules with the most speed for the facts they keep, at K and at `LONG`."""
+
+LONG = 20
+"""Tokens drafted by what is called long, and at most by what is called adaptive."""
+
+_AT_LENGTH = "exact", "gate", "lvspec", "tiered"
 _SHARES, _TOPS, _LENGTHS = (0.0, 0.3, 0.5, 0.7, 0.9, 1.0), (1, 10, 100), (2, 4, 6, 8, 10, 12)
 COMPILED = ("plain", "generate", *(f"{n}-compiled" for n in ("plain", "exact", "lvspec")))
 """Our loop with `torch.compile`, beside `generate` as it comes."""
@@ -51,9 +62,12 @@ def methods(base: DecodeSettings) -> dict[str, Method]:
     assisted: `generate(assistant_model=...)`; its draft sees no video (transformers 5.x drops it)
     and it takes no batch. specvlm: attention pruning and strict verification, without a tree.
     lvspec-gated: what the visual rule lets through must also be plausible to the target.
+    tiered: relevance decides how plausible a token must be: at fillers not at all, at visual slots
+    the target gives it 20 % at least; which are which hangs on the caption so far, not on the block
+    alone, and tokens are not shifted.
     """
     loose = base.policy if isinstance(base.policy, Lvspec) else Lvspec()
-    gated = replace(base, policy=replace(loose, min_probability=0.05))
+    tiered = replace(loose, scope="running", strict_probability=0.2, shift=False)
     policies = {
         "exact": Exact(),
         "fly": Fly(),
@@ -61,19 +75,20 @@ def methods(base: DecodeSettings) -> dict[str, Method]:
         "gate": Gate(),
         "lvspec-no-shift": replace(loose, shift=False),
         "lvspec": loose,
+        "lvspec-gated": replace(loose, min_probability=0.05),
+        "tiered": tiered,
         "accept-all": replace(loose, loose_share=1.0),
         **{f"lambda-{s:g}": replace(loose, loose_share=s, shift=False) for s in _SHARES},
         **{f"top-{n}": replace(loose, relevance_top=n) for n in _TOPS},
     }
+    long = replace(base, draft_length=LONG)
     settings = {
         "plain": replace(base, drafter="none"),
         **{name: replace(base, policy=policy) for name, policy in policies.items()},
         **{f"length-{k}": replace(base, draft_length=k) for k in _LENGTHS},
         "specvlm": replace(base, policy=Exact(), pruning="attention"),
-        "lvspec-gated": gated,
-        "exact-adaptive": replace(base, policy=Exact(), adaptive=True),
-        "lvspec-adaptive": replace(base, adaptive=True),
-        "lvspec-gated-adaptive": replace(gated, adaptive=True),
+        **{f"{name}-long": replace(long, policy=policies[name]) for name in _AT_LENGTH},
+        **{f"{n}-adaptive": replace(long, policy=policies[n], adaptive=True) for n in _AT_LENGTH},
         "lookup": replace(base, policy=Exact(), drafter="lookup"),
         "lookup+model": replace(base, drafter="lookup+model"),
         "self": replace(base, policy=Exact(), drafter="self"),
