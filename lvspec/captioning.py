@@ -32,7 +32,8 @@ def caption(
     frames: FrameSettings | None = None,
     decode: DecodeSettings | None = None,
 ) -> Generation:
-    """Caption one clip; also says why each token was emitted (`reasons`).
+    """Caption one clip; also says why each token was emitted (`reasons`) and how much it
+    depends on the video (`relevance`).
 
     times_s: seconds of each frame of an array or tensor; default: 2 frames a second.
     Raises `lvspec.VideoError` for a file that cannot be read and ValueError for a request that
@@ -48,7 +49,7 @@ def caption(
     if times_s is not None:
         request = replace(request, times_s=np.asarray(times_s, np.float64))
     engine = Engine(pair, decode or DecodeSettings(slots=1))
-    (result,) = engine.run([request], reasons=True)
+    (result,) = engine.run([request], reasons=True, relevance=True)
     if isinstance(result, Refusal):
         raise ValueError(f"{result.code}: {result.message}")
     return result

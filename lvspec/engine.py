@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from math import isnan
 
 import numpy as np
 import torch
@@ -62,6 +63,7 @@ class Engine:
         self._costs = StepCosts()
         self._table = Table(settings.slots)
         self._admitted: list[_Admitted | None] = [None] * settings.slots
+        self._plain = self._traced = False  # what the current run was asked for
         self._active = 0  # the slots 0..active-1 hold running captions
         self._eos: Ints = np.array(pair.eos_token_ids, np.int64)
         self._max_context = min(settings.max_context or pair.max_context, self._reserve())
@@ -91,14 +93,22 @@ class Engine:
         return size
 
     def run(
-        self, requests: Iterable[Request], *, reasons: bool = False
+        self,
+        requests: Iterable[Request],
+        *,
+        reasons: bool = False,
+        relevance: bool = False,
+        plain: bool = False,
     ) -> Iterator[Generation | Refusal]:
         """Caption requests; results come as they finish, each with its request's id.
 
         A free slot takes the next request at once. `requests` may be a generator: it is asked only
-        when a slot is free. reasons: also say why each token was emitted.
+        when a slot is free. reasons: also say why each token was emitted. relevance: also how much
+        each depends on the video. plain: nothing is drafted in this run; its `decode_s` is then
+        plain decoding itself, and `plain_s` what the other runs' measurements say of it.
         """
         queue = iter(requests)
+        self._plain, self._traced = plain, relevance
         self._active = 0
         while True:
             while self._active < self.settings.slots and (request := next(queue, None)):
@@ -130,14 +140,17 @@ class Engine:
                 "max_new_tokens" + (", or raise cache_gib" if self.settings.cache_gib else ""),
             )
         prompt = pair.target.encode(prepared)
-        seen = VideoAttention(prompt.is_video) if self._drafter.needs_attention else None
+        drafts = not self._plain
+        watched = drafts and self._drafter.needs_attention
+        seen = VideoAttention(prompt.is_video) if watched else None
         with self._judge.watch(), seen or nullcontext():
             hidden = self._target.prefill(slot, prompt, self.settings.prefill_chunk)
         ids, sampling = prepared.input_ids, request.sampling or self.settings.sampling
         chosen = self._judge.admit(slot, ids, prompt, hidden, limit, sampling)
         for_draft = partial(self._prepare_draft, prepared, request, prompt_text)
         weights = seen.weights() if seen else None
-        kept = self._drafter.admit(slot, Arrival(prepared, prompt, for_draft, weights))
+        arrival = Arrival(prepared, prompt, for_draft, weights)
+        kept = self._drafter.admit(slot, arrival) if drafts else 0
         first, last = torch.stack([chosen, ids[-1]]).tolist()
         self._table.admit(slot, last, first, limit, ended=first in self._eos)
         seconds = time.perf_counter() - began
@@ -174,9 +187,10 @@ class Engine:
         self._target.lengths[:rows] = lengths + block.counts
         self._judge.commit(block.counts)
         seconds, size = time.perf_counter() - began, drafted.shape[1]
-        if self._adaptive:
+        if self._adaptive and not self._plain:
             self._drafting = controller.learn(self._drafting, kept, size)
-        self._costs.add(rows, size, seconds)
+        if not self._plain:  # an audit must not price what it is compared with
+            self._costs.add(rows, size, seconds)
         table.commit(block, size, seconds)
 
     def _verify(
@@ -188,19 +202,23 @@ class Engine:
         with self._judge.watch():
             tokens = torch.cat([tail[:, 1:], drafted], dim=1)
             hidden = self._target.extend(rows, tokens)  # [B, K + 1, D]
-        verdict = self._judge.decide(hidden, drafted, place, self._table.said)
+        verdict, scores = self._judge.decide(hidden, drafted, place, self._table.said)
         each = (verdict.next_token, verdict.accepted, verdict.stops)
-        packed = torch.cat([drafted, verdict.reasons, *(x[:, None] for x in each)], dim=1)
-        host = packed.cpu().numpy()  # the round's one wait for the device
+        columns = [*(x[:, None] for x in each), drafted, verdict.reasons]
+        if self._traced and scores is not None:  # as bits: one array, one transfer
+            columns.append(scores.float().view(torch.int32))
+        host = torch.cat(columns, dim=1).cpu().numpy()  # the round's one wait for the device
         size = drafted.shape[1]
-        tokens, why, (following, kept, stops) = host[:, :size], host[:, size:-3], host[:, -3:].T
+        following, kept, stops = host[:, :3].T
+        tokens, why, bits = np.split(host[:, 3:], [size, 2 * size], axis=1)
+        relevance = bits.astype(np.int32).view(np.float32) if bits.size else None
         room = self._table.limit[:rows] - self._table.generated[:rows]
-        return emit(tokens, following, kept, why, stops, self._eos, room), kept
+        return emit(tokens, following, kept, why, stops, self._eos, room, relevance), kept
 
     def _draft(self, rows: int, tail: Tensor, place: Tensor) -> Tensor:
         """What the drafter proposes for this round, int64 [B, K]; K may be 0."""
-        length = self._longest
-        if self._adaptive:
+        length = 0 if self._plain else self._longest
+        if self._adaptive and length:
             self._drafting = controller.choose(self._drafting, self._costs.round_s(rows, length))
             length = self._drafting.length
         if not length:
@@ -217,7 +235,7 @@ class Engine:
         """Now and then, time a plain step in place, and take it back: the second of two, as plain
         decoding would have it, whose steps follow each other with no draft between them.
         """
-        if not self._longest or not self._costs.due(rows):
+        if not self._longest or self._plain or not self._costs.due(rows):
             return
         nothing = tail.new_empty(rows, 0)
         for _ in range(2):
@@ -244,6 +262,7 @@ class Engine:
         assert admitted is not None
         tokens = table.said(slot)
         why = table.reasons[slot, 1 : len(tokens) + 1]
+        scores = table.relevance[slot, 1 : len(tokens) + 1].tolist()
         decode_s = float(table.decode_s[slot])
         stats = GenerationStats(
             num_prompt_tokens=admitted.prompt_tokens,
@@ -267,6 +286,7 @@ class Engine:
             finish_reason="stop" if tokens[-1] in self._eos else "length",
             stats=stats,
             reasons=tuple(REASONS[i] for i in why) if reasons else None,
+            relevance=tuple(None if isnan(x) else x for x in scores) if self._traced else None,
         )
 
     def _plain_s(self, slot: int, decode_s: float) -> float:

@@ -66,8 +66,9 @@ class Judge:
 
     def decide(
         self, hidden: Tensor, drafted: Tensor, place: Tensor, said: Callable[[int], Ints]
-    ) -> Verdict:
-        """Which drafted tokens stay in the slots 0..B-1.
+    ) -> tuple[Verdict, Tensor | None]:
+        """Which drafted tokens stay in the slots 0..B-1, and the relevance [B, K] that the policy
+        saw, where it looks at any.
 
         hidden: [B, K + 1, D], of the verify pass. drafted: [B, K]. place: [B, 1], where in its
         caption each block begins. said: the caption of a slot so far.
@@ -81,10 +82,10 @@ class Judge:
             if self._scorer and self._scorer.remembers:
                 self._scorer.score(hidden)
             nothing = place.new_zeros(len(place))
-            return Verdict(nothing, chosen[:, 0], drafted, nothing)
+            return Verdict(nothing, chosen[:, 0], drafted, nothing), None
         relevance, past = self._scorer.score(hidden) if self._scorer else (None, None)
         evidence = Evidence(drafted, logits, chosen, relevance, self._special, past)
-        return self._decide(evidence, self._policy)
+        return self._decide(evidence, self._policy), relevance
 
     def commit(self, counts: Ints) -> None:
         """Of the latest pass, the first counts[b] tokens of each row stay: 1..K + 1."""

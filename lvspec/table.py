@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lvspec.types import REASONS, STOPS
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
 
 _LOOSE, _SHIFT, _TARGET = (REASONS.index(r) for r in ("loose", "shift", "target"))
 _END = STOPS.index("end")
@@ -25,6 +26,7 @@ class Block:
     tokens, reasons: [B, K + 1]. counts: [B], 1..K + 1. accepted: [B], drafted tokens among them.
     stops: [B], why no more of the drafted tokens stayed, index into `lvspec.types.STOPS`.
     ended: bool [B], the last token is an end token.
+    relevance: float32 [B, K], of the slots that were drafted for; None where nobody asked.
     """
 
     tokens: Ints
@@ -33,6 +35,7 @@ class Block:
     accepted: Ints
     stops: Ints
     ended: npt.NDArray[np.bool_]
+    relevance: Floats | None = None
 
 
 def emit(
@@ -43,11 +46,12 @@ def emit(
     stops: Ints,
     eos: Ints,
     room: Ints,
+    relevance: Floats | None = None,
 ) -> Block:
     """The accepted prefix and the target's token after it, cut at an end token and at `room`.
 
-    drafted, reasons: [B, K]. next_token, accepted, stops: [B], as the policy decided. room: [B],
-        tokens still allowed, >= 1.
+    drafted, reasons, relevance: [B, K]. next_token, accepted, stops: [B], as the policy decided.
+    room: [B], tokens still allowed, >= 1.
     """
     if not drafted.shape[1]:  # plain decoding says one token: a fifth of the work below
         tokens = next_token[:, None]
@@ -63,7 +67,7 @@ def emit(
     ended = ends.any(axis=1)
     counts = np.where(ended, ends.argmax(axis=1) + 1, counts)
     stops = np.where(counts <= accepted, _END, stops)
-    return Block(tokens, why, counts, np.minimum(accepted, counts), stops, ended)
+    return Block(tokens, why, counts, np.minimum(accepted, counts), stops, ended, relevance)
 
 
 class Table:
@@ -76,6 +80,7 @@ class Table:
     def __init__(self, slots: int) -> None:
         self.tokens: Ints = np.zeros((slots, 64), np.int64)
         self.reasons: Ints = np.zeros((slots, 64), np.int64)
+        self.relevance: Floats = np.zeros((slots, 64), np.float32)  # NaN where it is unknown
         self.generated: Ints = np.zeros(slots, np.int64)
         self.limit: Ints = np.zeros(slots, np.int64)
         self.rounds: Ints = np.zeros(slots, np.int64)
@@ -97,6 +102,7 @@ class Table:
         """
         for array in vars(self).values():
             array[slot] = 0
+        self.relevance[slot] = np.nan
         self._reserve(limit + 1)
         self.tokens[slot, :2] = last_prompt_token, first_token
         self.reasons[slot, 1] = _TARGET
@@ -108,6 +114,8 @@ class Table:
         if missing > 0:
             self.tokens = np.pad(self.tokens, ((0, 0), (0, missing)))
             self.reasons = np.pad(self.reasons, ((0, 0), (0, missing)))
+            unknown = np.full((len(self.relevance), missing), np.nan, np.float32)
+            self.relevance = np.concatenate([self.relevance, unknown], axis=1)
 
     def tail(self, rows: int) -> Ints:
         """The last two committed tokens of the rows 0..rows-1, [B, 2]."""
@@ -126,6 +134,10 @@ class Table:
         column = self.generated[row] + 1 + slot
         self.tokens[row, column] = block.tokens[fresh]
         self.reasons[row, column] = block.reasons[fresh]
+        if block.relevance is not None:  # of the target's own token after a whole block: unknown
+            known = slot < block.relevance.shape[1]
+            row, slot, column = row[known], slot[known], column[known]
+            self.relevance[row, column] = block.relevance[row, slot]
         self.generated[:rows] += block.counts
         self.rounds[:rows] += 1
         if draft_length:

@@ -150,6 +150,8 @@ class Generation:
 
     token_ids include the end token where there is one, like `generate` of transformers.
     reasons: one per token, when the engine was asked for them.
+    relevance: visual relevance of each token's slot as the policy saw it, when the engine was asked
+        for it; None for tokens that no block was drafted for, and under policies that have no need.
 
     >>> import lvspec
     >>> clip = np.full((8, 112, 112, 3), 128, np.uint8)
@@ -164,6 +166,7 @@ class Generation:
     finish_reason: FinishReason
     stats: GenerationStats
     reasons: tuple[Reason, ...] | None = None
+    relevance: tuple[float | None, ...] | None = None
 
 
 REFUSALS = frozenset({"too_long", "bad_request"})
