@@ -237,7 +237,7 @@ class Engine:
         """
         if not self._longest or self._plain or not self._costs.due(rows):
             return
-        nothing = tail.new_empty(rows, 0)
+        nothing, seconds = tail.new_empty(rows, 0), 0.0
         for _ in range(2):
             began = time.perf_counter()
             self._verify(rows, tail, place, nothing)

@@ -71,10 +71,12 @@ def main(clips: int) -> None:
         )
         shown = {k: round(cost[k] / cost["plain"], 3) for k in ("adaptive", "fixed")}
         print(f"batch {batch}: random draft, time over plain's: {shown}", flush=True)
-        for name, settings in (("exact", strict), ("lvspec", base)):
+        tiered = lvspec.Lvspec(scope="running", strict_probability=0.2, shift=False)
+        for name, settings in (("exact", strict), ("tiered", replace(base, policy=tiered))):
+            longest = replace(settings, adaptive=True, draft_length=20)
             engines = {
                 "plain": lvspec.Engine(pair, plain),
-                "adaptive": lvspec.Engine(pair, replace(settings, adaptive=True, draft_length=12)),
+                "adaptive": lvspec.Engine(pair, longest),
                 **{str(k): lvspec.Engine(pair, replace(settings, draft_length=k)) for k in LENGTHS},
             }
             cost, results = seconds_per_token(engines, requests, batch)
