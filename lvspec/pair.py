@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -142,6 +143,8 @@ def _family(name: str, role: str, revision: str | None) -> tuple[str, type[Video
 
 def _read(loader: Any, folder: str, revision: str | None, **kwargs: Any) -> Any:
     """`from_pretrained`, with a failure that says what was asked for."""
+    if folder[:1] in "/.~" and not Path(folder).is_dir():  # no name on a hub begins like this
+        raise LoadError(f"cannot load {folder!r}: there is no such folder")
     try:
         return loader.from_pretrained(folder, revision=revision or "main", **kwargs)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:

@@ -6,6 +6,7 @@ the value, what is allowed and the nearest known key. Add a setting by adding a 
 reader of it): the loader, `--set`, `--print-config` and the fingerprint follow from the class.
 """
 
+import difflib
 import importlib.util
 import typing
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,8 @@ class SourceSettings:
 
     def __post_init__(self) -> None:
         if (self.prefix is None) == (self.manifest is None):
-            allowed = "either prefix or manifest to be set, and not both (`null` unsets one)"
+            given = "neither is" if self.prefix is None else f"manifest is {self.manifest!r}"
+            allowed = f"one of prefix and manifest, and {given}: set or unset (`null`) one of them"
             raise SettingError("prefix", self.prefix, allowed)
 
 
@@ -216,7 +218,10 @@ def _with_policy(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     options = {"name": given} if isinstance(given, str) else given
     if not isinstance(options, dict) or options.get("name", "lvspec") not in POLICY_SETTINGS:
         allowed = f"{' or '.join(POLICY_SETTINGS)}, or a section with that `name`"
-        raise ConfigError(f"decoding.policy = {given!r}: expected {allowed}")
+        name = str(options.get("name") if isinstance(options, dict) else options)
+        nearest = difflib.get_close_matches(name, POLICY_SETTINGS, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        raise ConfigError(f"decoding.policy = {given!r}: expected {allowed}{hint}")
     cls = POLICY_SETTINGS[options.get("name", "lvspec")]
     own = {key: value for key, value in options.items() if key != "name"}
     policy = _build(cls, own, "decoding.policy.")

@@ -46,11 +46,14 @@ def paths_of(cls: type, prefix: str = "") -> list[str]:
 
 def explain_unknown(key: str, value: object, siblings: list[str], known: list[str]) -> str:
     """Of a key that does not exist; `siblings` do in its place, `known` anywhere."""
-    nearest = difflib.get_close_matches(key, siblings, n=1, cutoff=0.6)
-    if not nearest:  # perhaps the right name in the wrong section
-        leaf = key.rsplit(".", 1)[-1]
-        everywhere = {path.rsplit(".", 1)[-1]: path for path in known}
-        nearest = [everywhere[name] for name in difflib.get_close_matches(leaf, everywhere, n=1)]
+    leaf = key.rsplit(".", 1)[-1]
+    everywhere = {path.rsplit(".", 1)[-1]: path for path in known}
+    if leaf in everywhere:  # the right name in the wrong section
+        nearest = [everywhere[leaf]]
+    else:
+        nearest = difflib.get_close_matches(key, siblings, n=1, cutoff=0.6) or [
+            everywhere[name] for name in difflib.get_close_matches(leaf, everywhere, n=1)
+        ]
     hint = f"did you mean {nearest[0]}?" if nearest else f"allowed here: {', '.join(siblings)}"
     return f"{key} = {redacted(value)!r}: there is no such setting; {hint}"
 

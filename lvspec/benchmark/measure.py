@@ -95,7 +95,7 @@ def measure(
     for number, chunk in enumerate(_groups(items, size), 1):
         for key, runner in runners.items():
             _run_chunk(runner, chunk, tallies[key])
-        progress(f"chunk {number}/{-(-len(items) // size)} of {size} scenes")
+        progress(f"{min(number * size, len(items))} of {len(items)} scenes")
     return [_point(key, tally, tallies["plain", key[1]]) for key, tally in tallies.items()]
 
 

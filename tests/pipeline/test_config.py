@@ -43,6 +43,10 @@ def message(*assignments: str) -> str:
             "draft_length=3",
             "draft_length = 3: there is no such setting; did you mean decoding.draft_length?",
         ),
+        (  # nearer to the section `decoding` in letters, not in meaning
+            "decoder=decord",
+            "decoder = 'decord': there is no such setting; did you mean video.decoder?",
+        ),
         (
             "decoding.policy.loose_shar=1",
             "decoding.policy.loose_shar = 1: there is no such setting; "
@@ -85,8 +89,8 @@ def message(*assignments: str) -> str:
         ("run=3", "run = 3: expected keys below it: rows_per_commit, max_error_share, part_bytes"),
         (
             "source.manifest=a.csv",
-            "source.prefix = 'videos': expected either prefix or manifest to be set, and not both "
-            "(`null` unsets one)",
+            "source.prefix = 'videos': expected one of prefix and manifest, and manifest is "
+            "'a.csv': set or unset (`null`) one of them",
         ),
         ("video.timeout_s=0", "video.timeout_s = 0.0: expected a number above 0"),
         ("video.memory_mb=-1", "video.memory_mb = -1: expected a number above 0"),
@@ -116,6 +120,7 @@ def test_an_unknown_policy_is_answered_with_those_there_are() -> None:
     said = message("decoding.policy=strict")
     assert said.startswith("decoding.policy = 'strict': expected exact or lvspec or ")
     assert all(name in said for name in POLICY_SETTINGS)
+    assert message("decoding.policy.name=exat").endswith("did you mean exact?")
 
 
 def test_a_glob_may_be_one_text_although_yaml_reads_a_star_as_an_alias() -> None:
