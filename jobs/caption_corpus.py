@@ -11,12 +11,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from lvspec.types import REFUSALS
+from pipeline.backend import LVSPEC, Backend
 from pipeline.config import JobSettings, load_config, to_yaml
 from pipeline.corpus import DryRun, caption_corpus, dry_run
 from pipeline.decoding.types import CODES
 from pipeline.environment import is_submitted
-from pipeline.errors import ConfigError, JobError, StoppedError
+from pipeline.errors import ConfigError, JobError, SignalError, StoppedError
 from pipeline.increments import Retry
+from pipeline.signals import ending_on_signals
 from pipeline.storage import absolute, is_local
 from pipeline.summary import RunSummary, amount
 
@@ -41,16 +43,19 @@ running it again:
     ... --retry-failed        ... --retry-failed=missing_file,read_failed
 
 exit codes:
-  0  done (also: nothing new)
-  1  stopped by something that is no clip's fault; what is committed stays, run it again to resume
-  2  bad config, source or models; nothing was started
-  3  published, but more clips failed than run.max_error_share allows
-  4  rows and plan do not match; nothing was published
-  5  another driver works on this output; nothing was started
+    0  done (also: nothing new)
+    1  stopped by something that is no clip's fault; what is committed stays, run it again to resume
+    2  bad config, source or models, or a cluster that could never run it; no clip was captioned
+    3  published, but more clips failed than run.max_error_share allows
+    4  rows and plan do not match; nothing was published
+    5  another driver works on this output; nothing was started
+  130  SIGINT (Ctrl-C), and
+  143  SIGTERM (preemption, ray job stop, scancel): what is committed stays, run it again to resume
+  What a scheduler should do with each: docs/operate.md
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, backend: Backend = LVSPEC) -> int:
     """Run the job; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
@@ -59,21 +64,24 @@ def main(arguments: list[str] | None = None) -> int:
             print(to_yaml(settings), end="")
             return DONE
         if options.dry_run:
-            _print_dry_run(settings, dry_run(settings, options.retry_failed), options.json)
+            plan = dry_run(settings, options.retry_failed, backend)
+            _print_dry_run(settings, plan, options.json)
             return DONE
         _note_relative_output(settings)
-        summary = caption_corpus(settings, retry=options.retry_failed)
+        with ending_on_signals():
+            summary = caption_corpus(settings, retry=options.retry_failed, backend=backend)
     except (
         OSError
     ) as error:  # the output, before Ray starts: a source's errors have their own class
         print(f"error: output: {type(error).__name__}: {error}", file=sys.stderr)
         return ConfigError.exit_code
     except JobError as error:
-        print(f"error: {error}", file=sys.stderr)
-        if isinstance(error, StoppedError):
-            print("what is committed stays: run the same command to resume", file=sys.stderr)
-        return error.exit_code
-    if options.json:
+        return _report(error)
+    return _conclude(settings, summary, options.json)
+
+
+def _conclude(settings: JobSettings, summary: RunSummary, as_json: bool) -> int:
+    if as_json:
         print(json.dumps(summary.to_json()))
     else:
         print(table(summary))
@@ -85,6 +93,17 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return TOO_MANY_ERRORS
     return DONE
+
+
+def _report(error: JobError) -> int:
+    resume = "what is committed stays: run the same command to resume"
+    if isinstance(error, SignalError):
+        print(f"{error}; {resume}", file=sys.stderr)
+    else:
+        print(f"error: {error}", file=sys.stderr)
+        if isinstance(error, StoppedError):
+            print(resume, file=sys.stderr)
+    return error.exit_code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,6 +2,10 @@
 
 import logging
 import os
+import signal
+import sys
+import tempfile
+import threading
 from collections.abc import Generator, Mapping, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +20,7 @@ LEAST_CPUS = (
     2  # the plan fits two: one for Ray's checkpoint filter on a resume, one for tasks in turn
 )
 STARTS = 3  # Ray gives a local node 30 s to come up, which a very busy machine can exceed
+CHATTER = b"Set ray log level from environment variable"  # what Ray's core says of LOG_LEVEL below
 
 
 @contextmanager
@@ -27,9 +32,10 @@ def connect() -> Generator[None]:
     # Ray Data's actors have arguments in the object store, which Ray's core logs as an error each
     # time.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    _start(_arguments(os.environ))
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # `StoppedError` says what went wrong
     try:
+        _start(_arguments(os.environ))
+        # `StoppedError` says what went wrong.
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         yield
     finally:
         ray.shutdown()
@@ -38,13 +44,49 @@ def connect() -> Generator[None]:
 def _start(arguments: Mapping[str, Any]) -> None:
     for attempt in range(1, STARTS + 1):
         try:
-            ray.init(**arguments)
+            with _own_sigterm(), _without_chatter():
+                ray.init(**arguments)
         except Exception as error:  # Ray raises a bare Exception for "timed out during startup"
             ray.shutdown()
             if attempt == STARTS or "timed out during startup" not in str(error):
                 raise
         else:
             return
+
+
+@contextmanager
+def _own_sigterm() -> Generator[None]:
+    """Keep this process's handler of SIGTERM: `ray.init` puts one in its place."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where nobody can set handlers, Ray included
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _without_chatter() -> Generator[None]:
+    """Leave one known line out of stderr, which Ray's core writes below Python; nothing if the
+    start fails.
+    """
+    sys.stderr.flush()
+    kept, fails = os.dup(2), True
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+            fails = False
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            said.seek(0)
+            for line in said:
+                if fails or CHATTER not in line:
+                    os.write(2, line)
 
 
 def _arguments(environ: MutableMapping[str, str]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from pipeline.planning import (
     write_plan,
 )
 from pipeline.preflight import check_devices, check_output
-from pipeline.progress import CUT, show_progress
+from pipeline.progress import CAPTION, CUT, show_progress
 from pipeline.publish import mark_success, publish
 from pipeline.reconcile import reconcile_cuts
 from pipeline.stages.plan import PlanCounts
@@ -215,9 +215,11 @@ def _cut(job: Job, run_id: str, run: Mapping[str, Any], ray: ExitStack, resumed:
         # Imported here: a job with nothing to do must not pay for Ray.
         from pipeline.build import cut_run  # noqa: PLC0415
         from pipeline.cluster import connect  # noqa: PLC0415
+        from pipeline.resources import check_cluster, waiting  # noqa: PLC0415
 
         ray.enter_context(connect())
-        with show_progress(commits.count, videos, job.say.out, CUT):
+        check_cluster(job.settings, captions=False)
+        with show_progress(commits.count, videos, job.say.out, CUT, waiting):
             cut_run(dataset, run_id, job.settings)
     reconcile_cuts(dataset, run_id)
     retry = run["retry"]
@@ -245,8 +247,10 @@ def _caption(job: Job, run_id: str, counts: RunCounts, ray: ExitStack, resumed: 
         # Imported here, as in `_cut`.
         from pipeline.build import caption_run  # noqa: PLC0415
         from pipeline.cluster import connect  # noqa: PLC0415
+        from pipeline.resources import check_cluster, waiting  # noqa: PLC0415
 
         ray.enter_context(connect())
-        with show_progress(commits.count, planned, job.say.out):
+        check_cluster(settings, captions=True)
+        with show_progress(commits.count, planned, job.say.out, CAPTION, waiting):
             caption_run(dataset, run_id, settings, spec, job.backend)
     return planned - done

@@ -3,6 +3,8 @@
 What goes wrong with a single clip is never one of these: it is a row with an error.
 """
 
+import signal
+
 
 class JobError(Exception):
     """A job that ends for a reason meant for people. `exit_code` is the process's."""
@@ -14,6 +16,16 @@ class StoppedError(JobError):
     """Captioning stopped at something that is no clip's fault: models that do not load, a lost
     device, storage that cannot be written. What is committed stays.
     """
+
+
+class SignalError(JobError):
+    """A signal asked the job to end. The exit code is a shell's for it: 143 for SIGTERM, 130 for
+    SIGINT.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
 
 
 class ConfigError(JobError):

@@ -47,32 +47,55 @@ def progress_line(
     return f"{line}  {rate:.1f} {stage.unit}/s" + (f"  {shown} left" if done < total else "")
 
 
+def _nothing() -> str | None:
+    return None
+
+
 @contextmanager
 def show_progress(
-    count: Callable[[], int], total: int, out: TextIO, stage: Stage = CAPTION
+    count: Callable[[], int],
+    total: int,
+    out: TextIO,
+    stage: Stage = CAPTION,
+    waiting: Callable[[], str | None] = _nothing,
 ) -> Generator[None]:
-    """Report `count()` of `total` on `out` until the block ends."""
+    """Report `count()` of `total` on `out` until the block ends.
+
+    `waiting` says what the run waits for, if anything; it is asked every 30 s in which nothing was
+    committed.
+    """
     live = out.isatty()
     stop = threading.Event()
     started, at_start = time.monotonic(), count()
 
-    def report() -> None:
-        line = progress_line(count(), at_start, total, max(1e-3, time.monotonic() - started), stage)
+    def report() -> int:
+        done = count()
+        line = progress_line(done, at_start, total, max(1e-3, time.monotonic() - started), stage)
         out.write(f"\r{line:<78}" if live else f"{line}\n")
         out.flush()
+        return done
 
     def loop() -> None:
-        every = TERMINAL_EVERY_S if live else LOG_EVERY_S
-        while not stop.wait(every):
-            report()
+        last, asked = at_start, started
+        while not stop.wait(TERMINAL_EVERY_S if live else LOG_EVERY_S):
+            done = report()
+            if done != last:
+                last, asked = done, time.monotonic()
+            elif time.monotonic() - asked >= LOG_EVERY_S:
+                asked = time.monotonic()
+                if why := waiting():
+                    out.write(f"{chr(10) if live else ''}{stage.name}: {why}\n")
+                    out.flush()
 
     thread = threading.Thread(target=loop, name="progress", daemon=True)
     thread.start()
     try:
         yield
+        stop.set()
+        thread.join()
+        report()
     finally:
         stop.set()
         thread.join()
-    report()
-    if live:
-        out.write("\n")
+        if live:
+            out.write("\n")

@@ -76,7 +76,7 @@ def test_failed_clips_are_tried_again_as_asked(
 ) -> None:
     asked: list[Retry | None] = []
 
-    def note(settings: object, retry: Retry | None) -> RunSummary:
+    def note(settings: object, retry: Retry | None, backend: object) -> RunSummary:
         asked.append(retry)
         return nothing_new("o", "f", 0, {})
 
@@ -123,7 +123,7 @@ def test_too_many_errors_is_exit_3(
         failed_by_code={"empty_file": 1}, tokens=90, mean_accepted_length=3.0,
         draft_acceptance_rate=0.3, speedup=2.0, clips_per_s=1.0, seconds_by_stage={},
     )  # fmt: skip
-    monkeypatch.setattr(caption_corpus, "caption_corpus", lambda settings, retry: summary)
+    monkeypatch.setattr(caption_corpus, "caption_corpus", lambda settings, **_: summary)
     code, out, err = run(capsys, "--config", config, "--json")
     assert code == 3
     assert "10.0% of the clips failed, run.max_error_share is 5.0%" in err

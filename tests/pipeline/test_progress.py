@@ -1,7 +1,13 @@
 """The progress line, and that it stays one line per half minute in a log."""
 
 import io
+import itertools
+import threading
+import time
 
+import pytest
+
+from pipeline import progress
 from pipeline.progress import progress_line, show_progress
 
 
@@ -24,3 +30,27 @@ def test_a_log_gets_one_line_at_the_end_of_a_short_run() -> None:
     with show_progress(lambda: 3, 3, out):
         pass
     assert out.getvalue().count("\n") == 1
+
+
+def test_a_log_says_what_a_run_waits_for_while_nothing_is_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress, "LOG_EVERY_S", 0.05)
+    out = io.StringIO()
+    asked = threading.Event()
+
+    def waiting() -> str:
+        asked.set()
+        return "waiting for 2 GPUs"
+
+    with show_progress(lambda: 0, 3, out, waiting=waiting):
+        assert asked.wait(10)
+    assert "caption: waiting for 2 GPUs\n" in out.getvalue()
+
+
+def test_nothing_is_said_of_waiting_while_clips_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOG_EVERY_S", 0.01)
+    out, clips = io.StringIO(), itertools.count()
+    with show_progress(lambda: next(clips), 10**6, out, waiting=lambda: "waiting for 2 GPUs"):
+        time.sleep(0.2)
+    assert "waiting" not in out.getvalue()

@@ -33,7 +33,7 @@ def command(folder: Path, clip_s: float) -> list[str]:
         f"source: {{prefix: {folder / 'videos'}}}\n"
         f"output: {folder / 'out'}\n"
         f"models: {{target: 'slow:{clip_s}'}}\n"
-        "run: {rows_per_commit: 2}\n"
+        "run: {rows_per_commit: 2, max_error_share: 1}\n"
         f"clips: {clips}\n"
     )
     return [sys.executable, str(JOB), "--config", str(config)]
