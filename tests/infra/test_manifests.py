@@ -165,10 +165,10 @@ def test_secrets_are_named_and_not_told() -> None:
 
 
 def test_the_cloud_cluster_follows_rays_schema() -> None:
-    from ray.autoscaler._private.util import validate_config
+    from ray.autoscaler._private.util import prepare_config, validate_config
 
     config = yaml.safe_load((INFRA / "cluster-aws.yaml").read_text())
-    validate_config(config)
+    validate_config(prepare_config(config))
     assert config["head_node_type"] in config["available_node_types"]
     assert "[pipeline]" in " ".join(config["setup_commands"])
     nodes = [
