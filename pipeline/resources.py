@@ -69,14 +69,16 @@ def waiting() -> str | None:
     from ray.autoscaler.v2.sdk import get_cluster_resource_state  # noqa: PLC0415  # slow to import
 
     client: Any = cast(Any, global_worker).gcs_client
+    free = ray.available_resources()
     held: Counter[str] = Counter()
     for pending in get_cluster_resource_state(client).pending_resource_requests:
-        held[_text(pending.request.resources_bundle)] += pending.count
+        bundle = pending.request.resources_bundle
+        if any(free.get(name, 0) < amount for name, amount in bundle.items()):
+            held[_text(bundle)] += pending.count  # the others only wait for a process to start
     if not held:
         return None
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     asked = ", ".join(f"{count} x ({text})" for text, count in sorted(held.items()))
-    free = ray.available_resources()
     spare = ", ".join(f"{free.get(name, 0):g} {name}" for name in ("CPU", "GPU"))
     return (
         f"waiting for a node with room for {asked}; the cluster has {_totals(nodes)}, free: {spare}"
