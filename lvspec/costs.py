@@ -8,8 +8,10 @@ from collections import deque
 from statistics import median
 
 import numpy as np
+import numpy.typing as npt
 
-_FIRST_PROBES = (3, 5, 9, 17, 33)  # rounds; the first two are warm-up
+_WARM_UP = 2  # rounds that no length is judged by
+_FIRST_PROBES = (3, 5, 9, 17, 33)  # rounds
 _PROBE_EVERY = 128
 _WINDOW = 9  # samples: old ones must not price a machine that has become faster or slower
 
@@ -30,6 +32,8 @@ class StepCosts:
 
     def add(self, rows: int, length: int, seconds: float) -> None:
         """Record one measured round of `rows` rows that drafted `length` tokens."""
+        if length and self._rounds.get(rows, 0) <= _WARM_UP:
+            return  # a slow first draft would make its length look dear for ever
         known = self._seconds.setdefault(rows, {})
         known.setdefault(length, deque(maxlen=_WINDOW)).append(seconds)
 
@@ -40,17 +44,22 @@ class StepCosts:
             return None
         return median(self._seconds[min(measured, key=lambda n: (abs(n - rows), n))][0])
 
-    def round_s(self, rows: int, longest: int) -> np.ndarray | None:
-        """Seconds of a round that drafts 0..longest tokens, float [longest + 1]; straight lines
-        between what was measured at `rows` rows. None until a plain step and a draft were.
+    def round_s(self, rows: int, longest: int) -> npt.NDArray[np.float64] | None:
+        """Seconds of a round that drafts 0..longest tokens at `rows` rows, float [longest + 1].
+
+        A plain step costs what was measured, drafts cost a line through what was measured: each
+        token more is one step of the draft and one token to verify. None until a plain step and a
+        draft were measured; of the line's two numbers the first draft gives one, the plain step
+        stands in for the other.
         """
         known = self._seconds.get(rows, {})
         if 0 not in known or len(known) < 2:
             return None
-        lengths = sorted(known)
-        seconds = [median(known[length]) for length in lengths]
-        slope = (seconds[-1] - seconds[-2]) / (lengths[-1] - lengths[-2])
-        beyond = max(slope, 0.0) * (longest - lengths[-1])
-        if lengths[-1] < longest:
-            lengths, seconds = [*lengths, longest], [*seconds, seconds[-1] + beyond]
-        return np.interp(np.arange(longest + 1), lengths, seconds)
+        plain = median(known[0])
+        drafts = {length: seconds for length, seconds in known.items() if length}
+        lengths = [*drafts, 0] if len(drafts) == 1 else [*drafts]
+        weights = np.sqrt([len(known[length]) for length in lengths])
+        slope, start = np.polyfit(lengths, [median(known[n]) for n in lengths], 1, w=weights)
+        line = np.maximum(start, 0.0) + max(float(slope), 0.0) * np.arange(longest + 1)
+        line[0] = plain
+        return line
