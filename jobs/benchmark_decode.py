@@ -48,9 +48,9 @@ tokens per round, bonus excluded), visual facts right and kept relative to plain
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, *, prog: str | None = None) -> int:
     """Run the benchmark; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = command_line(prog).parse_args(arguments)
     torch.set_num_threads(options.threads)
     if options.shape:
         return shape_main(options)
@@ -191,8 +191,10 @@ def environment(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line(prog: str | None = None) -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
+        prog=prog,
         description="Measure decoding methods against plain decoding, on held-out demo scenes.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from lvspec.types import REFUSALS
 from pipeline.backend import LVSPEC, Backend
 from pipeline.config import JobSettings, load_config, to_yaml
-from pipeline.corpus import DryRun, caption_corpus, dry_run
+from pipeline.corpus import DryRun, caption_corpus, check, dry_run
 from pipeline.decoding.types import CODES
 from pipeline.environment import is_submitted
 from pipeline.errors import ConfigError, JobError, SignalError, StoppedError
@@ -55,13 +55,19 @@ exit codes:
 """
 
 
-def main(arguments: list[str] | None = None, backend: Backend = LVSPEC) -> int:
+def main(
+    arguments: list[str] | None = None, backend: Backend = LVSPEC, *, prog: str | None = None
+) -> int:
     """Run the job; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = command_line(prog).parse_args(arguments)
     try:
         settings = load_config(options.config, options.set)
         if options.print_config:
             print(to_yaml(settings), end="")
+            return DONE
+        if options.check_config:
+            check(settings, backend)
+            print(f"{options.config}: settings, models and output can be used")
             return DONE
         if options.dry_run:
             plan = dry_run(settings, options.retry_failed, backend)
@@ -69,7 +75,12 @@ def main(arguments: list[str] | None = None, backend: Backend = LVSPEC) -> int:
             return DONE
         _note_relative_output(settings)
         with ending_on_signals():
-            summary = caption_corpus(settings, retry=options.retry_failed, backend=backend)
+            summary = caption_corpus(
+                settings,
+                retry=options.retry_failed,
+                resume_only=options.resume_only,
+                backend=backend,
+            )
     except (
         OSError
     ) as error:  # the output, before Ray starts: a source's errors have their own class
@@ -106,8 +117,10 @@ def _report(error: JobError) -> int:
     return error.exit_code
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line(prog: str | None = None) -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
+        prog=prog,
         description="Caption what is new in a video corpus, as a Parquet dataset.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -128,7 +141,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="CODE,CODE",
         help="try failed clips again, and nothing else: all, or those with one of these codes",
     )
+    parser.add_argument(
+        "--resume-only", action="store_true", help="finish a run that was begun, plan nothing new"
+    )
     parser.add_argument("--dry-run", action="store_true", help="count what would be captioned")
+    parser.add_argument(
+        "--check-config", action="store_true", help="check settings, models and output, and stop"
+    )
     parser.add_argument("--print-config", action="store_true", help="print all settings and stop")
     parser.add_argument(
         "--json", action="store_true", help="the last line of stdout is the run's summary as JSON"

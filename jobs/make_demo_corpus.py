@@ -43,13 +43,19 @@ def make_corpus(folder: Path, clips: int, seed: int = SEED) -> int:
     return written
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the corpus; returns the exit code."""
-    parser = argparse.ArgumentParser(description="Write a small corpus of demo videos.")
+def command_line(prog: str | None = None) -> argparse.ArgumentParser:
+    """The command line."""
+    about = "Write a small corpus of demo videos."
+    parser = argparse.ArgumentParser(prog=prog, description=about)
     parser.add_argument("--output", type=Path, default=Path("demo_corpus"), help="folder to write")
     parser.add_argument("--clips", type=int, default=24, help="scenes to write (default 24)")
     parser.add_argument("--seed", type=int, default=SEED, help="which scenes")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: list[str] | None = None, *, prog: str | None = None) -> int:
+    """Write the corpus; returns the exit code."""
+    options = command_line(prog).parse_args(arguments)
     written = make_corpus(options.output, options.clips, options.seed)
     print(f"{options.output}: {options.clips} scenes and 2 broken files, {written} of them new")
     return 0

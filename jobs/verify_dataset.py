@@ -34,9 +34,9 @@ exit codes:
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, *, prog: str | None = None) -> int:
     """Verify a dataset; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = command_line(prog).parse_args(arguments)
     try:
         settings = load_config(options.config, options.set) if options.config else None
         output = options.dataset or (settings and settings.output)
@@ -69,9 +69,11 @@ def table(result: Verified) -> str:
     return "\n".join([f"{seen}: {amount(len(lines), 'finding')}", *lines])
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line(prog: str | None = None) -> argparse.ArgumentParser:
+    """The command line."""
     codes = "\n".join(f"  {code:<16} {meaning}" for code, meaning in CODES.items())
     parser = argparse.ArgumentParser(
+        prog=prog,
         description="Check that a published dataset is what its runs wrote: files and checksums, "
         "counts, schema, and that every clip id is there once.",
         epilog=EPILOG.format(codes=codes),

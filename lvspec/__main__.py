@@ -29,9 +29,9 @@ examples:
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, *, prog: str | None = None) -> int:
     """The command; returns the exit code: 0, or 2 with one line that says what was wrong."""
-    options = _parser().parse_args(arguments)
+    options = command_line(prog).parse_args(arguments)
     transformers_logging.disable_progress_bar()
     try:
         draft = options.draft or ("demo" if options.target == "demo" else None)
@@ -105,8 +105,9 @@ def _colored(choice: str) -> bool:
     return choice == "always"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m lvspec", description=__doc__)
+def command_line(prog: str | None = None) -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog=prog or "python -m lvspec", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser(
         "caption",

@@ -63,20 +63,26 @@ def caption_corpus(
     settings: JobSettings,
     *,
     retry: Retry | None = None,
+    resume_only: bool = False,
     backend: Backend = LVSPEC,
-    out: TextIO = sys.stderr,
+    out: TextIO | None = None,
 ) -> RunSummary:
     """Caption what is new in the source, or what failed before and `retry` asks for, and publish
-    it. Messages and progress go to `out`.
+    it; `resume_only` finishes runs that were begun and plans none. Messages and progress go to
+    `out`, stderr by default.
 
     Raises LockedError, SourceError, FingerprintError, BackendError (nothing was started),
     StoppedError, ReconciliationError.
     """
-    print_ = Printer(out)
+    print_ = Printer(out or sys.stderr)
     check_output(settings)
     with hold(settings.output, settings.storage, print_) as lock:
         dataset = Dataset.open(settings.output, settings.storage)
-        return _run(Job(settings, dataset, backend, lock, print_), retry)
+        job = Job(settings, dataset, backend, lock, print_)
+        check_fingerprint(dataset, settings)
+        resumed = [_finish(job, run_id, resumed=True) for run_id in dataset.unfinished_runs()]
+        summary = _resumed(job, resumed) if resume_only else _run(job, retry, resumed)
+        return replace(summary, resumed_runs=[earlier.to_json() for earlier in resumed])
 
 
 @dataclass(frozen=True)
@@ -94,22 +100,25 @@ class Job:
         self.backend.frame_spec(self.settings.models, self.settings.frames)
 
 
-def _run(job: Job, retry: Retry | None) -> RunSummary:
-    dataset, settings = job.dataset, job.settings
-    check_fingerprint(dataset, settings)
-    resumed = [_finish(job, run_id, resumed=True) for run_id in dataset.unfinished_runs()]
-    plan = write_plan(dataset, settings, retry, job.check_models)
+def _run(job: Job, retry: Retry | None, resumed: list[RunSummary]) -> RunSummary:
+    settings = job.settings
+    plan = write_plan(job.dataset, settings, retry, job.check_models)
     _say_plan(job, plan, retry, resumed=bool(resumed))
     if plan.run_id is not None:
-        summary = _finish(job, plan.run_id, resumed=False)
-    elif resumed:
-        gone = plan.deleted
-        summary = replace(resumed[-1], deleted=gone.rows, deleted_uris=list(gone.uris))
-    else:
-        own = fingerprint(caption_settings(settings))
-        seconds = {"plan": plan.plan_s}
-        summary = nothing_new(settings.output, own, plan.counts.held, seconds, plan.deleted)
-    return replace(summary, resumed_runs=[earlier.to_json() for earlier in resumed])
+        return _finish(job, plan.run_id, resumed=False)
+    gone = plan.deleted
+    if resumed:
+        return replace(resumed[-1], deleted=gone.rows, deleted_uris=list(gone.uris))
+    own = fingerprint(caption_settings(settings))
+    return nothing_new(settings.output, own, plan.counts.held, {"plan": plan.plan_s}, gone)
+
+
+def _resumed(job: Job, resumed: list[RunSummary]) -> RunSummary:
+    if resumed:
+        return resumed[-1]
+    job.say("nothing to resume: every run that was begun is published")
+    own = fingerprint(caption_settings(job.settings))
+    return nothing_new(job.settings.output, own, 0, {})
 
 
 def _say_plan(job: Job, plan: RunPlan, retry: Retry | None, *, resumed: bool) -> None:
@@ -147,6 +156,16 @@ class Printer:
 
     def __call__(self, line: str) -> None:
         print(line, file=self.out, flush=True)
+
+
+def check(settings: JobSettings, backend: Backend = LVSPEC) -> None:
+    """Raise for settings, models or an output that `caption_corpus` would refuse; the source is not
+    looked at.
+    """
+    check_output(settings)
+    check_fingerprint(Dataset.open(settings.output, settings.storage), settings)
+    check_devices(settings)
+    backend.frame_spec(settings.models, settings.frames)
 
 
 def dry_run(settings: JobSettings, retry: Retry | None = None, backend: Backend = LVSPEC) -> DryRun:

@@ -76,7 +76,7 @@ def test_failed_clips_are_tried_again_as_asked(
 ) -> None:
     asked: list[Retry | None] = []
 
-    def note(settings: object, retry: Retry | None, backend: object) -> RunSummary:
+    def note(settings: object, retry: Retry | None, **_: object) -> RunSummary:
         asked.append(retry)
         return nothing_new("o", "f", 0, {})
 

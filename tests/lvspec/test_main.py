@@ -52,7 +52,7 @@ def test_policies_and_drafters(file, capsys):
     [
         (["missing.mp4"], ["missing.mp4"]),
         (["{file}", "--draft-length", "0"], ["draft_length = 0", "1 to 64"]),
-        (["{file}", "--target", "/nowhere/model"], ["/nowhere/model", "give a folder"]),
+        (["{file}", "--target", "/nowhere/model"], ["/nowhere/model", "no such folder"]),
         (["{file}", "--prompt", "<|im_end|>"], ["control tokens"]),
     ],
 )
