@@ -41,6 +41,7 @@ class ModelSettings:
 
     target, draft: a name or folder for `from_pretrained`, or "demo" for the embedded pair.
         draft None: no draft is loaded (plain decoding only).
+    target_revision, draft_revision: branch, tag or commit on the hub; None is its main one.
     dtype: "auto" is the checkpoint's own on an accelerator and float32 on a CPU.
     device: "auto" is CUDA where there is one.
     device_map: for targets larger than one device, handed to `from_pretrained` ("auto" spreads the

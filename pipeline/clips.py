@@ -20,6 +20,8 @@ class ClipSettings:
     mode: "whole": each row of the source is one clip, with its span where a manifest gives one.
         "windows": a clip of `length_s` every `stride_s` (null: one behind the other). "scenes":
         from cut to cut, where PySceneDetect's content score passes `threshold`.
+    length_s, stride_s: of windows; a stride of null is the length.
+    threshold: of scenes; PySceneDetect's own default is 27.
     minimum_s: a rest at the end that is shorter is left out of windows; scenes are at least so
         long. A video that is shorter as a whole is one clip.
     timeout_s: what cutting one video may take before it is an error row. Scenes decode all of it.

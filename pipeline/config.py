@@ -43,6 +43,9 @@ class SourceSettings:
     """What to caption: every matching file below `prefix`, or the rows of `manifest`; exactly one
     of them. A file whose name ends in .tar is a WebDataset shard: the videos in it are the clips.
 
+    prefix: a folder, or a URI of any of the protocols.
+    glob: patterns of the files below `prefix` to take; a single one may be a text.
+    manifest: a JSONL, CSV or Parquet file, or a plain list of URIs (`.txt`), also gzipped.
     protocols: how files may be reached; a manifest that names another is refused, because through
         some (`ssh`, `zip`, chained ones) a row could make the job open anything.
     """
@@ -61,8 +64,10 @@ class SourceSettings:
 
 @dataclass(frozen=True)
 class VideoSettings:
-    """How files become frames. `num_cpus` is what Ray reserves per decoding task.
+    """How files become frames.
 
+    decoder: the library; what each reads right stands in docs/decoders.md.
+    num_cpus: what Ray reserves per decoding task; a decoder uses one thread.
     timeout_s, memory_mb: what one clip may take, reading from storage included, before its decoder
     process is killed and its row is an error (Linux only for memory).
     """
@@ -82,10 +87,12 @@ class VideoSettings:
 
 @dataclass(frozen=True)
 class CaptionSettings:
-    """The pool of actors that each hold target and draft. `actors` is a number, or [least, most].
+    """The pool of actors that each hold target and draft.
 
-    `num_cpus` is 0 by default so that a plan of two actors (Ray's checkpoint filter is one) fits
-    two CPUs.
+    num_gpus: of each actor; a part of one is allowed, 0 captions on the CPU.
+    num_cpus: of each actor. 0 by default, so that a plan of two actors (Ray's checkpoint filter is
+        one) fits two CPUs.
+    actors: a number, or [least, most].
     """
 
     num_gpus: float = 0.0
@@ -111,8 +118,9 @@ class RunSettings:
     """How work is committed and judged.
 
     rows_per_commit: clips that one caption call handles and one staged file holds: what a kill
-    costs at most per actor, and the unit of parallelism. max_error_share: above it the job ends
-    with exit code 3.
+        costs at most per actor, and the unit of parallelism.
+    max_error_share: share of failed clips above which the job ends with exit code 3.
+    part_bytes: largest size of a published Parquet file.
     """
 
     rows_per_commit: int = 32
@@ -129,7 +137,11 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class JobSettings:
-    """Everything that the captioning job needs. `storage` holds fsspec options per protocol."""
+    """Everything that the captioning job needs.
+
+    output: the dataset, a folder or a URI.
+    storage: fsspec options per protocol, such as  s3: {anon: true, endpoint_url: ...}.
+    """
 
     source: SourceSettings
     output: str

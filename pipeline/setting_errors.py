@@ -77,10 +77,10 @@ def explain(error: ValidationError, cls: type, tree: Mapping[str, Any], prefix: 
         if part not in value:
             return f"{prefix}{'.'.join(keys)} is not set, and it has no default"
         annotation, value = hints[str(part)], value[str(part)]
-    return f"{prefix}{'.'.join(keys)} = {redacted(value)!r}: expected {_allowed(annotation)}"
+    return f"{prefix}{'.'.join(keys)} = {redacted(value)!r}: expected {allowed(annotation)}"
 
 
-def _allowed(annotation: Any) -> str:
+def allowed(annotation: Any) -> str:
     """What a person may write for a setting of this type."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if is_dataclass(annotation):
@@ -91,7 +91,7 @@ def _allowed(annotation: Any) -> str:
         size = "" if inner[-1] is ... else f"{len(inner)} "
         said = f"a list of {size}{MANY.get(inner[0], 'values')}"
     elif isinstance(annotation, types.UnionType):
-        said = _or([_allowed(option) for option in inner])
+        said = _or([allowed(option) for option in inner])
     else:  # `storage` is the only mapping
         said = WORDS.get(annotation, "a section per protocol, such as  s3: {anon: true}")
     return said
