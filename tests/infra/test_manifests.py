@@ -1,7 +1,6 @@
 """The files in infra/: valid by the schemas of those who read them, and about this repository."""
 
 import gzip
-import importlib
 import json
 import re
 import shlex
@@ -15,6 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
+from jobs import caption_corpus
 from pipeline.config import JobSettings, load_config
 from pipeline.resources import shortfall
 from tests.jobs.tree import ROOT
@@ -99,7 +99,7 @@ def test_its_command_names_what_exists_and_loads(name: str) -> None:
     assert python == "python"
     assert (ROOT / script.removeprefix(IN_IMAGE)).is_file()
     assert settings(words).caption.num_gpus > 0
-    parser = importlib.import_module("jobs.caption_corpus")._parser()
+    parser = caption_corpus.command_line()
     parser.parse_args(words)  # exits where an option is unknown
 
 
