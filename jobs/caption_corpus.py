@@ -159,8 +159,8 @@ def _retry(text: str) -> Retry:
     codes = frozenset(filter(None, (code.strip() for code in text.split(","))))
     if not codes:
         raise argparse.ArgumentTypeError("expected error codes, such as missing_file,read_failed")
-    if unknown := sorted(codes - CODES.keys() - REFUSALS):
-        known = ", ".join(sorted(CODES.keys() | REFUSALS))
+    if unknown := sorted(codes - CODES.keys() - REFUSALS.keys()):
+        known = ", ".join(sorted(CODES.keys() | REFUSALS.keys()))
         raise argparse.ArgumentTypeError(
             f"no such error code: {', '.join(unknown)}; known: {known}"
         )

@@ -154,6 +154,8 @@ class DecodeSettings:
     max_context: tokens of prompt and caption that a slot may hold; None is the models' own limit.
     cache_gib: memory for keys, values and visual states of all slots, taken at the start; it bounds
         the context of a slot. None grows with what comes.
+    deadline_s: seconds that a request may take from its prefill on; what is not done then is let go
+        as a refusal, and its mates go on. Looked at between rounds; compiling does not count.
     prompt: what is asked of the target when a request brings no prompt of its own.
 
     >>> from lvspec import Exact
@@ -174,6 +176,7 @@ class DecodeSettings:
     max_new_tokens: int = 128
     max_context: int | None = None
     cache_gib: float | None = None
+    deadline_s: float = 600.0
     prompt: str = "Describe this video."
 
     def __post_init__(self) -> None:
@@ -196,4 +199,5 @@ class DecodeSettings:
         require(ok, "cache_gib", self.cache_gib, "above 0, or null to grow as needed")
         ok = self.max_context is None or self.max_context >= 2
         require(ok, "max_context", self.max_context, "at least 2, or null for the models' limit")
+        require(self.deadline_s > 0, "deadline_s", self.deadline_s, "seconds above 0")
         require(bool(self.prompt.strip()), "prompt", self.prompt, "a text that is not empty")

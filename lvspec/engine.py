@@ -6,7 +6,7 @@ Plain decoding is this loop with nothing drafted. A new policy, drafter or famil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isnan
 
@@ -22,7 +22,7 @@ from lvspec.drafters import Arrival, Round, make_drafter
 from lvspec.judge import Judge
 from lvspec.models.base import Prepared
 from lvspec.pair import Pair
-from lvspec.slots import SlotModel
+from lvspec.slots import SlotModel, num_compiled
 from lvspec.table import Block, Ints, Table, emit
 from lvspec.types import REASONS, Generation, GenerationStats, Refusal, Request, Stops
 
@@ -41,6 +41,9 @@ class _Admitted:
 class Engine:
     """Captions requests with a loaded pair. Holds the slots; one `run` at a time, one thread.
 
+    What a `run` raises (out of memory, a lost device) ends that run only: the next one starts with
+    new slots.
+
     >>> import lvspec, numpy as np
     >>> clip = np.full((8, 112, 112, 3), 128, np.uint8)
     >>> requests = (lvspec.Request(str(i), clip, np.arange(8) / 2) for i in range(3))
@@ -52,25 +55,35 @@ class Engine:
     def __init__(self, pair: Pair, settings: DecodeSettings | None = None) -> None:
         self.settings = settings = settings or DecodeSettings()
         self.pair = pair
-        self._target = SlotModel(pair.target, settings.slots, compiled=settings.compiled)
-        self._drafter = make_drafter(settings, pair)
         self._longest = 0 if settings.drafter == "none" else settings.draft_length
         self._drafting = controller.start(self._longest)
         self._adaptive = settings.adaptive and self._longest > 0
         # with nothing drafted there is nothing to be loose about
         self._policy = settings.policy if self._longest else Exact()
-        self._judge = Judge(pair, self._policy, settings.slots)
         self._costs = StepCosts()
-        self._table = Table(settings.slots)
-        self._admitted: list[_Admitted | None] = [None] * settings.slots
         self._plain = self._traced = False  # what the current run was asked for
-        self._active = 0  # the slots 0..active-1 hold running captions
         self._eos: Ints = np.array(pair.eos_token_ids, np.int64)
+        self._open(settings.slots)
+
+    def _open(self, slots: int) -> None:
+        """Make all that has a row per slot, and let go of what was there before."""
+        pair, settings = self.pair, replace(self.settings, slots=slots)
+        self._is_broken = True  # until all of it is there
+        self._slots = slots
+        self._active = 0  # the slots 0..active-1 hold running captions
+        self._target = SlotModel(pair.target, slots, compiled=settings.compiled)
+        self._drafter = make_drafter(settings, pair)
+        self._judge = Judge(pair, self._policy, slots)
+        self._table = Table(slots)
+        self._admitted: list[_Admitted | None] = [None] * slots
         self._max_context = min(settings.max_context or pair.max_context, self._reserve())
+        self._is_broken = False
 
     @torch.inference_mode()
     def _reserve(self) -> int:
-        """Take the stated memory; the tokens per slot that it holds."""
+        """Take the stated memory; the tokens per slot that it holds. With fewer slots than the
+        settings say each holds as many tokens as ever, and less memory is taken.
+        """
         settings, target = self.settings, self.pair.target
         if settings.cache_gib is None:
             return self.pair.max_context
@@ -99,19 +112,31 @@ class Engine:
         reasons: bool = False,
         relevance: bool = False,
         plain: bool = False,
+        slots: int | None = None,
     ) -> Iterator[Generation | Refusal]:
         """Caption requests; results come as they finish, each with its request's id.
 
         A free slot takes the next request at once. `requests` may be a generator: it is asked only
         when a slot is free. reasons: also say why each token was emitted. relevance: also how much
         each depends on the video. plain: nothing is drafted in this run; its `decode_s` is then
-        plain decoding itself, and `plain_s` what the other runs' measurements say of it.
+        plain decoding itself, and `plain_s` what the other runs' measurements say of it. slots:
+        rows decoded together in this run, at most those of the settings; fewer take less memory,
+        and compiled passes are compiled anew for them.
         """
-        queue = iter(requests)
+        rows = min(slots or self.settings.slots, self.settings.slots)
+        if self._is_broken or rows != self._slots:
+            self._open(rows)
         self._plain, self._traced = plain, relevance
         self._active = 0
+        try:
+            yield from self._run(iter(requests), reasons)
+        except (Exception, KeyboardInterrupt):
+            self._is_broken = True  # a pass that ended in the middle may leave half of its work
+            raise
+
+    def _run(self, queue: Iterator[Request], reasons: bool) -> Iterator[Generation | Refusal]:
         while True:
-            while self._active < self.settings.slots and (request := next(queue, None)):
+            while self._active < self._slots and (request := next(queue, None)):
                 refusal = self._admit(request)
                 if refusal:
                     yield refusal
@@ -152,7 +177,7 @@ class Engine:
         arrival = Arrival(prepared, prompt, for_draft, weights)
         kept = self._drafter.admit(slot, arrival) if drafts else 0
         first, last = torch.stack([chosen, ids[-1]]).tolist()
-        self._table.admit(slot, last, first, limit, ended=first in self._eos)
+        self._table.admit(slot, last, first, limit, began, ended=first in self._eos)
         seconds = time.perf_counter() - began
         video = int(prompt.is_video.sum())
         self._admitted[slot] = _Admitted(request, size, video, kept, seconds)
@@ -166,10 +191,18 @@ class Engine:
         return self.pair.draft.prepare(request.frames, request.times_s, prompt)
 
     def _finished(self) -> list[int]:
-        """Slots that are done, the last first: by their first token, or after one round more."""
-        done = self._table.finished[: self._active]
+        """Slots that are done, the last first: by their first token, or after one round more. Also
+        those whose time is up.
+        """
+        table, rows = self._table, self._active
+        done = table.finished[:rows]
         if not done.any():
+            started, compiled = time.perf_counter(), num_compiled()
             self._round()
+            now = time.perf_counter()
+            if num_compiled() > compiled:
+                table.began[:rows] += now - started  # compiling is no caption's fault
+            done = table.finished[:rows] | (now - table.began[:rows] > self.settings.deadline_s)
         return done.nonzero()[0][::-1].tolist()
 
     @torch.inference_mode()
@@ -246,16 +279,27 @@ class Engine:
         self._costs.add(rows, 0, seconds)
 
     @torch.inference_mode()
-    def _release(self, slot: int, reasons: bool) -> Generation:
-        """Take a finished caption out; the last active slot moves into its place."""
-        generation = self._generation(slot, reasons)
+    def _release(self, slot: int, reasons: bool) -> Generation | Refusal:
+        """Take a caption out, finished or too late; the last active slot moves into its place."""
+        is_late = not self._table.finished[slot]
+        result = self._too_late(slot) if is_late else self._generation(slot, reasons)
         self._active -= 1
         if slot != self._active:
             for store in (self._target, self._drafter, self._judge, self._table):
                 store.move(self._active, slot)
             self._admitted[slot] = self._admitted[self._active]
         self._admitted[self._active] = None
-        return generation
+        return result
+
+    def _too_late(self, slot: int) -> Refusal:
+        table, admitted = self._table, self._admitted[slot]
+        assert admitted is not None
+        message = (
+            f"not done after deadline_s ({self.settings.deadline_s:g} s): "
+            f"{table.generated[slot]} of at most {table.limit[slot]} tokens in "
+            f"{table.rounds[slot]} rounds; lower slots or max_new_tokens, or raise deadline_s"
+        )
+        return Refusal(admitted.request.id, "generation_timeout", message)
 
     def _generation(self, slot: int, reasons: bool) -> Generation:
         table, admitted = self._table, self._admitted[slot]

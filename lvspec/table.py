@@ -91,11 +91,19 @@ class Table:
         self.stops: Ints = np.zeros((slots, len(STOPS)), np.int64)
         self.finished = np.zeros(slots, np.bool_)
         self.decode_s = np.zeros(slots)
+        self.began = np.zeros(slots)  # when the row was admitted, on the caller's clock of seconds
         # tokens emitted while n rows were active, in column n: what plain decoding would have cost
         self.emitted_at: Ints = np.zeros((slots, slots + 1), np.int64)
 
     def admit(
-        self, slot: int, last_prompt_token: int, first_token: int, limit: int, ended: bool
+        self,
+        slot: int,
+        last_prompt_token: int,
+        first_token: int,
+        limit: int,
+        began: float,
+        *,
+        ended: bool,
     ) -> None:
         """Start a row: its first token comes from prefill, so it is the target's own. ended: it is
         an end token.
@@ -106,7 +114,7 @@ class Table:
         self._reserve(limit + 1)
         self.tokens[slot, :2] = last_prompt_token, first_token
         self.reasons[slot, 1] = _TARGET
-        self.generated[slot], self.limit[slot] = 1, limit
+        self.generated[slot], self.limit[slot], self.began[slot] = 1, limit, began
         self.finished[slot] = ended or limit <= 1
 
     def _reserve(self, columns: int) -> None:

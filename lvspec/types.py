@@ -5,7 +5,7 @@ has one; `mean_accepted_length` is the paper's tau (the bonus token is not count
 """
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -169,16 +169,17 @@ class Generation:
     relevance: tuple[float | None, ...] | None = None
 
 
-REFUSALS = frozenset({"too_long", "bad_request"})
-"""The engine's own codes in `Refusal`."""
+REFUSALS: Final[dict[str, str]] = {
+    "too_long": "prompt and caption exceed the context of the models, or of the stated cache",
+    "bad_request": "the model's processor does not take the frames or the prompt",
+    "generation_timeout": "the caption was not done after decoding.deadline_s",
+}
+"""The engine's own codes in `Refusal`, and what each means."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that the engine cannot run, with a stable code and what to do about it.
-
-    Codes: `too_long` (prompt and caption exceed the context), `bad_request` (frames of a size or a
-    prompt that the model's processor does not take).
+    """A request without a caption, with a stable code (`REFUSALS`) and what to do about it.
 
     >>> import lvspec
     >>> odd = Request("odd", np.zeros((8, 50, 70, 3), np.uint8), np.arange(8.0))

@@ -73,7 +73,7 @@ def test_table_holds_the_concatenation_of_all_blocks(data):
     table = Table(slots)
     limit = data.draw(st.integers(1, 200))
     for slot in range(slots):
-        table.admit(slot, 50 + slot, 60 + slot, limit, ended=False)
+        table.admit(slot, 50 + slot, 60 + slot, limit, 0.0, ended=False)
     said = [[60 + slot] for slot in range(slots)]
     drafted_ids = st.lists(st.integers(0, 6), min_size=length, max_size=length)
     for _ in range(data.draw(st.integers(1, 8))):
@@ -99,9 +99,9 @@ def test_table_holds_the_concatenation_of_all_blocks(data):
         assert table.stops[slot].sum() == table.rounds[slot]
     table.move(2, 0)
     assert table.said(0).tolist() == said[2]
-    table.admit(2, 1, 2, limit=5, ended=False)
+    table.admit(2, 1, 2, limit=5, began=0.0, ended=False)
     assert not table.finished[2]
-    table.admit(1, 1, 7, limit=5, ended=True)
+    table.admit(1, 1, 7, limit=5, began=0.0, ended=True)
     assert table.finished[1]
     assert table.said(0).tolist() == said[2]
     assert table.rounds[2] == 0 and table.decode_s[2] == 0
