@@ -157,6 +157,11 @@ class JobSettings:
 
 def load_config(path: str | Path, assignments: Sequence[str] = ()) -> JobSettings:
     """Read a YAML file and apply `key.path=value` assignments. Raises `ConfigError`."""
+    return parse_config(read_tree(path, assignments))
+
+
+def read_tree(path: str | Path, assignments: Sequence[str] = ()) -> dict[str, Any]:
+    """The plain values of a YAML file with `key.path=value` assignments. Raises `ConfigError`."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -170,7 +175,7 @@ def load_config(path: str | Path, assignments: Sequence[str] = ()) -> JobSetting
         raise ConfigError(
             f"--config {path}: expected `key: value` lines at the top, got {type(tree).__name__}"
         )
-    return parse_config(apply_assignments(tree, assignments))
+    return apply_assignments(tree, assignments)
 
 
 def apply_assignments(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -207,7 +212,7 @@ def _copy(value: Any) -> Any:
 
 def parse_config(tree: Mapping[str, Any]) -> JobSettings:
     """Build the settings from plain values. Raises `ConfigError` for the first wrong one."""
-    return _build(JobSettings, _with_policy(_with_lists(tree)), "")
+    return build(JobSettings, with_policy(_with_lists(tree)), "")
 
 
 def _with_lists(tree: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -219,7 +224,7 @@ def _with_lists(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**tree, "source": {**source, **{key: [text] for key, text in texts.items()}}}
 
 
-def _with_policy(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_policy(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     """Build `decoding.policy`, whose class hangs on its `name`; `policy: exact` is short for
     `{name: exact}`.
     """
@@ -236,11 +241,11 @@ def _with_policy(tree: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ConfigError(f"decoding.policy = {given!r}: expected {allowed}{hint}")
     cls = POLICY_SETTINGS[options.get("name", "lvspec")]
     own = {key: value for key, value in options.items() if key != "name"}
-    policy = _build(cls, own, "decoding.policy.")
+    policy = build(cls, own, "decoding.policy.")
     return {**tree, "decoding": {**decoding, "policy": policy}}
 
 
-def _build(cls: type[S], tree: Mapping[str, Any], prefix: str) -> S:
+def build(cls: type[S], tree: Mapping[str, Any], prefix: str) -> S:
     """Validate plain values into a settings class; `prefix` is where it stands, for messages."""
     _reject_unknown_keys(cls, tree, prefix)
     try:
