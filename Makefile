@@ -1,12 +1,13 @@
 # make demo   install, write a small video corpus, caption it, publish the dataset
 # make test   install what the tests need and run them
 # make check  lint, types and import rules
+# make eval-env  LMMs-Eval with lvspec as its model, in .venv-eval
 
 PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo test check eval-env clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -33,5 +34,12 @@ check: .venv/.installed-dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
+# LMMs-Eval 0.7.3 asks for av<16 and imports filelock._api. Its own loaders alone use av, so ours
+# goes over it; pip says that this is not what LMMs-Eval asked for, and is right.
+eval-env:
+	$(PYTHON) -m venv .venv-eval
+	.venv-eval/bin/python -m pip install --quiet 'lmms-eval>=0.7.3' 'filelock<3.20'
+	.venv-eval/bin/python -m pip install --quiet --editable '.[pipeline,evaluate]'
+
 clean:
-	rm -rf .venv build dist *.egg-info demo_corpus demo_output
+	rm -rf .venv .venv-eval build dist *.egg-info demo_corpus demo_output
