@@ -5,11 +5,12 @@ One row per clip from read to write: Ray's checkpointing filters ids right after
 commits them with each written file, so a fan-out or a filter in between would lose or redo clips.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import ray.data
 from ray.data import ActorPoolStrategy, DataContext
 from ray.data.checkpoint import CheckpointConfig
@@ -21,6 +22,7 @@ from pipeline.commits import CHECKPOINT, CUT_CHECKPOINT
 from pipeline.config import JobSettings
 from pipeline.dataset import COMPRESSION, Dataset
 from pipeline.errors import StoppedError
+from pipeline.schedule import Schedule
 from pipeline.schema import CUT, ROWS
 from pipeline.stages.caption import Caption
 from pipeline.stages.cut import cut_table
@@ -33,7 +35,7 @@ def cut_run(dataset: Dataset, run_id: str, settings: JobSettings) -> None:
     Raises `StoppedError` with the reason.
     """
     with _checkpointed(dataset, run_id, CUT_CHECKPOINT):
-        _read(dataset, run_id, "videos", settings).map_batches(
+        _read(dataset, run_id, "videos", settings.run.rows_per_commit).map_batches(
             partial(
                 cut_table,
                 clips=settings.clips,
@@ -47,61 +49,84 @@ def cut_run(dataset: Dataset, run_id: str, settings: JobSettings) -> None:
 
 
 def caption_run(
-    dataset: Dataset, run_id: str, settings: JobSettings, spec: FrameSpec, backend: Backend
+    dataset: Dataset,
+    run_id: str,
+    settings: JobSettings,
+    spec: FrameSpec,
+    backend: Backend,
+    schedule: Schedule,
+    decode: Callable[..., Iterator[pa.Table]] = decode_table,
 ) -> None:
     """Caption what the run's manifest lists and its checkpoint does not, into runs/<run_id>/rows.
 
+    `decode` is what turns MANIFEST rows into DECODED ones, with the arguments of `decode_table`.
     Raises `StoppedError` with the reason.
     """
     with _checkpointed(dataset, run_id, CHECKPOINT):
-        _pipeline(dataset, run_id, settings, spec, backend)
+        _pipeline(dataset, run_id, settings, spec, backend, schedule, decode)
 
 
 def _pipeline(
-    dataset: Dataset, run_id: str, settings: JobSettings, spec: FrameSpec, backend: Backend
+    dataset: Dataset,
+    run_id: str,
+    settings: JobSettings,
+    spec: FrameSpec,
+    backend: Backend,
+    schedule: Schedule,
+    decode: Callable[..., Iterator[pa.Table]],
 ) -> None:
-    rows_per_commit = settings.run.rows_per_commit
     least, most = settings.caption.pool
     (
-        _read(dataset, run_id, "manifest", settings)
+        _read(dataset, run_id, "manifest", schedule.rows_per_block)
         .map_batches(
             partial(
-                decode_table,
+                decode,
                 run_id=run_id,
                 spec=spec,
                 video=settings.video,
                 storage=settings.storage,
             ),
-            batch_size=None,  # the whole block: one task decodes one commit, row by row
+            batch_size=None,  # the whole block: one task decodes it, row by row
             batch_format="pyarrow",
             num_cpus=settings.video.num_cpus,  # a decoder uses one thread
         )
         .map_batches(
             Caption,
             fn_constructor_args=(backend, settings.models, settings.decoding),
-            # Joins what decoding had to split at Ray's block size: one call, one staged file, one
-            # commit.
-            batch_size=rows_per_commit,
+            # The blocks that decoding made, one a call: where Ray cuts blocks it copies frames.
+            batch_size=schedule.rows_per_block,
             batch_format="pyarrow",
             zero_copy_batch=True,  # frames stay where the decode task put them
-            compute=ActorPoolStrategy(min_size=least, max_size=most),
+            compute=ActorPoolStrategy(
+                min_size=least,
+                max_size=most,
+                max_concurrent_calls_per_actor=schedule.calls_per_actor,
+                # No block waits at a busy actor for a slot while another actor has one.
+                max_tasks_in_flight_per_actor=schedule.calls_per_actor,
+                enable_true_multi_threading=True,  # calls share the engine: see `SharedEngine`
+            ),
             num_gpus=settings.caption.num_gpus,
             num_cpus=settings.caption.num_cpus,
         )
         # Without a schema an all-null column would be written as type `null`.
-        .write_parquet(dataset.run(run_id, "rows"), schema=ROWS, **_written(dataset))
+        .write_parquet(
+            dataset.run(run_id, "rows"),
+            schema=ROWS,
+            min_rows_per_file=settings.run.rows_per_commit,  # one file, one commit
+            **_written(dataset),
+        )
     )
 
 
-def _read(dataset: Dataset, run_id: str, folder: str, settings: JobSettings) -> ray.data.Dataset:
-    """MANIFEST rows in blocks of one commit each."""
+def _read(dataset: Dataset, run_id: str, folder: str, rows_per_block: int) -> ray.data.Dataset:
+    """MANIFEST rows in blocks of at most so many."""
     rows = ray.data.read_parquet(
         dataset.run(run_id, folder),
         filesystem=dataset.fs,
         num_cpus=0.25,  # a few thousand short rows per file
     )
     # Small rows would be one block, committed at the very end.
-    return rows.repartition(target_num_rows_per_block=settings.run.rows_per_commit)
+    return rows.repartition(target_num_rows_per_block=rows_per_block)
 
 
 def _written(dataset: Dataset) -> dict[str, Any]:

@@ -24,8 +24,11 @@ CHATTER = b"Set ray log level from environment variable"  # what Ray's core says
 
 
 @contextmanager
-def connect() -> Generator[None]:
-    """Connect to Ray, unless the process is connected already; leave as found."""
+def connect(**logical: int) -> Generator[None]:
+    """Connect to Ray, unless the process is connected already; leave as found.
+
+    `logical`: num_cpus and num_gpus that a local Ray is to believe in, for benchmarks.
+    """
     if ray.is_initialized():
         yield
         return
@@ -33,7 +36,7 @@ def connect() -> Generator[None]:
     # time.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
-        _start(_arguments(os.environ))
+        _start({**_arguments(os.environ), **logical})
         # `StoppedError` says what went wrong.
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         yield

@@ -117,8 +117,8 @@ class CaptionSettings:
 class RunSettings:
     """How work is committed and judged.
 
-    rows_per_commit: clips that one caption call handles and one staged file holds: what a kill
-        costs at most per actor, and the unit of parallelism.
+    rows_per_commit: clips that one staged file holds: what a kill costs at most, beside those that
+        actors hold. A caption call gets as many, or fewer where that shares work better.
     max_error_share: share of failed clips above which the job ends with exit code 3.
     part_bytes: largest size of a published Parquet file.
     """

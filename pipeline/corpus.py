@@ -32,6 +32,7 @@ from pipeline.preflight import check_devices, check_output
 from pipeline.progress import CAPTION, CUT, show_progress
 from pipeline.publish import mark_success, publish
 from pipeline.reconcile import reconcile_cuts
+from pipeline.schedule import plan_schedule
 from pipeline.stages.plan import PlanCounts
 from pipeline.summary import RunSummary, amount, nothing_new, summarize
 
@@ -270,6 +271,7 @@ def _caption(job: Job, run_id: str, counts: RunCounts, ray: ExitStack, resumed: 
 
         ray.enter_context(connect())
         check_cluster(settings, captions=True)
+        schedule = plan_schedule(settings, spec, planned - done)
         with show_progress(commits.count, planned, job.say.out, CAPTION, waiting):
-            caption_run(dataset, run_id, settings, spec, job.backend)
+            caption_run(dataset, run_id, settings, spec, job.backend, schedule)
     return planned - done

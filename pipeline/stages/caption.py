@@ -14,6 +14,7 @@ from lvspec.types import Generation, Refusal, Request
 from pipeline.backend import Backend, Captioner
 from pipeline.frames import unpack
 from pipeline.schema import CAPTION_COLUMNS, FRAME_COLUMNS, ROWS
+from pipeline.shared_engine import SharedEngine
 
 NO_CAPTION: Mapping[str, Any] = {column.name: None for column in CAPTION_COLUMNS}
 
@@ -39,10 +40,13 @@ def caption_table(table: pa.Table, captioner: Captioner) -> pa.Table:
 
 
 class Caption:
-    """What Ray Data keeps as an actor. Only settings are pickled; models are built here, once."""
+    """What Ray Data keeps as an actor. Only settings are pickled; models are built here, once.
+
+    Several calls may run at once: they share the engine's slots.
+    """
 
     def __init__(self, backend: Backend, models: ModelSettings, decoding: DecodeSettings) -> None:
-        self._captioner = backend.make_captioner(models, decoding)
+        self._captioner = SharedEngine(backend.make_captioner(models, decoding))
 
     def __call__(self, table: pa.Table) -> pa.Table:
         return caption_table(table, self._captioner)

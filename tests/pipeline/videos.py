@@ -41,6 +41,7 @@ def write_greys(path: Path, greys: Sequence[int], pts_ms: Sequence[int]) -> Path
 
 def write_corpus(folder: Path, good: int) -> Path:
     """`good` clips, and two that fail: an empty file and one that is no video."""
+    folder.mkdir(parents=True, exist_ok=True)
     for index in range(good):
         write_video(folder / f"clip_{index:02d}.mp4", brightness=10 * index)
     (folder / "empty.mp4").write_bytes(b"")
