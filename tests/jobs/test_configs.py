@@ -9,7 +9,8 @@ from lvspec.benchmark import methods
 from pipeline.config import load_config
 
 ALL = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
-CONFIGS = [path for path in ALL if not path.stem.startswith("eval_")]  # those: test_evaluate.py
+# The others: test_evaluate.py, tests/pipeline/benchmark/test_sweep.py.
+CONFIGS = [path for path in ALL if not path.stem.startswith(("eval_", "benchmark_"))]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
