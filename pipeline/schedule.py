@@ -14,6 +14,9 @@ from pipeline.config import JobSettings
 BLOCKS_PER_ACTOR = (
     32  # the last block is then 1/32 of an actor's work; on average half is waited for
 )
+CLIPS_PER_SLOT = (
+    4  # held by an actor, decoded; 1 leaves half the slots idle where lengths differ 10x
+)
 BLOCK_BYTES = 128 * 1024 * 1024  # Ray Data cuts what a decode task yields at this size, and copies
 # frames where it has to cut and join pieces again for one call
 
@@ -37,5 +40,7 @@ def plan_schedule(settings: JobSettings, spec: FrameSpec, rows: int) -> Schedule
     if actors > 1:
         block = min(block, rows // (actors * BLOCKS_PER_ACTOR))
     block = max(1, block)
-    # Enough blocks to fill the slots, and one more: its clips take slots as they become free.
-    return Schedule(block, -(-settings.decoding.slots // block) + 1)
+    # A call holds its place until its longest clip is done: so many blocks fill the slots although
+    # most have but one clip left. More calls than slots are never needed, but for one in waiting.
+    slots = settings.decoding.slots
+    return Schedule(block, 1 + min(slots, -(-CLIPS_PER_SLOT * slots // block)))

@@ -27,11 +27,11 @@ def schedule(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (schedule(26, commit=8), Schedule(8, 2)),  # one actor: nobody to share with
+        (schedule(26, commit=8), Schedule(8, 3)),  # one actor: nobody to share with
         (schedule(1_000_000, actors=64), Schedule(32, 2)),  # long: blocks of a commit
         (schedule(320, actors=16, slots=1), Schedule(1, 2)),  # short: 20 clips an actor
-        (schedule(5_120, actors=16), Schedule(10, 2)),  # 320 an actor in 32 blocks
-        (schedule(5_120, actors=[1, 16]), Schedule(10, 2)),  # as many as there may be
+        (schedule(5_120, actors=16), Schedule(10, 3)),  # 320 an actor in 32 blocks
+        (schedule(5_120, actors=[1, 16]), Schedule(10, 3)),  # as many as there may be
         (schedule(320, actors=16, slots=16), Schedule(1, 17)),  # 16 blocks fill the slots
         (schedule(10, actors=16), Schedule(1, 5)),
     ],
@@ -42,7 +42,7 @@ def test_blocks_and_calls(given: Schedule, expected: Schedule) -> None:
 
 def test_blocks_of_large_frames_stay_below_what_ray_would_cut() -> None:
     spec = FrameSpec(count=64, factor=28, min_pixels=784, max_pixels=448 * 448)  # 37 MiB a clip
-    assert schedule(10_000, spec=spec) == Schedule(3, 3)
+    assert schedule(10_000, spec=spec) == Schedule(3, 5)
     huge = FrameSpec(count=512, factor=28, min_pixels=784, max_pixels=448 * 448)
     assert schedule(10_000, spec=huge) == Schedule(1, 5)
 
