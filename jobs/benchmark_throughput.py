@@ -30,8 +30,6 @@ examples:
   a sweep, what it would do, two results compared
     ... sweep configs/benchmark_demo.yaml --out results/a [--dry-run]
     ... compare results/a results/b
-  how long would 32 nodes take, from costs measured here? With the error of such a prediction
-    ... simulate --nodes 32 --gpus-per-node 8
 
 Every measure prints a table, and one line of JSON as its last.
 """
