@@ -33,7 +33,13 @@ class Log:
 
     @property
     def engine_s(self) -> float:
+        """Summed over engines."""
         return sum(end - start for start, end in self.busy)
+
+    @property
+    def span_s(self) -> float:
+        """From when the first engine got a clip to when the last was done."""
+        return max(end for _, end in self.busy) - min(start for start, _ in self.busy)
 
 
 class Clocked:

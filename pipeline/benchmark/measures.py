@@ -60,6 +60,6 @@ def point(subject: Subject, sweep: SweepSettings, chosen: SweepPoint) -> Run:
         "read_s_per_clip": plan.read_s / clips,
         "prefill_s_per_clip": plan.prefill_s / clips,
         "generate_s_per_clip": (plan.engine_s - plan.prefill_s) / clips,
-        "engine_busy": plan.engine_s / (plan.window_s * actors),
+        "engine_busy": plan.engine_s / (plan.span_s * actors),
         "first_s": plan.first_s,
     }

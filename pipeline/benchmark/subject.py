@@ -62,7 +62,8 @@ class PlanRun:
     """One run of the plan. Rates are after its warm-up, seconds of the whole run.
 
     window_s: from the first answer to the last. read_s: decode workers, wall clock; prefill_s: both
-    models; engine_s: engines held clips; each summed over workers. first_s: until the first answer.
+    models; engine_s: engines held clips; each summed over workers. span_s: from the first clip that an
+    engine got to the last. first_s: until the first answer.
     """
 
     clips_per_s: float
@@ -72,6 +73,7 @@ class PlanRun:
     read_s: float
     prefill_s: float
     engine_s: float
+    span_s: float
 
 
 def run_plan(subject: Subject, assignments: Sequence[str], clips: int, warm: int) -> PlanRun:
@@ -103,6 +105,7 @@ def run_plan(subject: Subject, assignments: Sequence[str], clips: int, warm: int
         read_s=sum(row["read_s"] or 0.0 for row in rows),
         prefill_s=sum(row["prefill_s"] or 0.0 for row in rows),
         engine_s=log.engine_s,
+        span_s=log.span_s,
     )
 
 
