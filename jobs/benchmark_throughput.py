@@ -22,9 +22,8 @@ examples:
     ... --schedule 32x1 1x2      also as if blocks had 32 clips and calls did not overlap, ...
     ... --slow 1                 one actor four times as slow
     ... --least 1                the pool grows from one actor
-  what does the plan itself cost, and how soon does a half-done run go on?
+  what does the plan itself cost?
     ... scale --rows 1000 10000 100000
-    ... resume --rows 1000000
   does decoding hide behind captioning? (the embedded pair, or --set models.target=...)
     ... overlap --clips 480 --rounds 3
   a sweep, what it would do, two results compared
@@ -65,13 +64,6 @@ def scale(options: argparse.Namespace) -> int:
 
     with _ray():
         return _show([asdict(scale(rows, options.set)) for rows in sorted(options.rows)])
-
-
-def resume(options: argparse.Namespace) -> int:
-    from pipeline.benchmark.scale import resume  # noqa: PLC0415
-
-    with _ray():
-        return _show([asdict(resume(options.rows, options.rows // 2, options.set))])
 
 
 def overlap(options: argparse.Namespace) -> int:
@@ -175,9 +167,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     chosen = command(scale, "an engine that takes no time: what does the plan cost?")
     chosen.add_argument("--rows", type=_positive, nargs="+", default=[1000, 10_000])
-    _settings(chosen)
-    chosen = command(resume, "a half-done run: how soon does it go on?")
-    chosen.add_argument("--rows", type=_positive, default=1_000_000, help="half are done")
     _settings(chosen)
     chosen = command(overlap, "real models: the plan against the bare engine")
     chosen.add_argument("--clips", type=_positive, default=240)

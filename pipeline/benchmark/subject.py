@@ -62,8 +62,8 @@ class PlanRun:
     """One run of the plan. Rates are after its warm-up, seconds of the whole run.
 
     window_s: from the first answer to the last. read_s: decode workers, wall clock; prefill_s: both
-    models; engine_s: engines held clips; each summed over workers. span_s: from the first clip of an
-    engine to the last. first_s: until the first answer.
+    models; engine_s: engines held clips; each summed over workers. span_s: from the first clip of
+    an engine to the last. first_s: until the first answer.
     """
 
     clips_per_s: float
