@@ -38,6 +38,7 @@ def cut_run(dataset: Dataset, run_id: str, settings: JobSettings) -> None:
         _read(dataset, run_id, "videos", settings.run.rows_per_commit).map_batches(
             partial(
                 cut_table,
+                run_id=run_id,
                 clips=settings.clips,
                 memory_mb=settings.video.memory_mb,
                 storage=settings.storage,

@@ -18,6 +18,7 @@ from pipeline.dataset import Dataset
 from pipeline.fingerprint import caption_settings, fingerprint
 from pipeline.increments import Deleted, Retry, failed_codes
 from pipeline.lock import DriverLock, hold
+from pipeline.metrics import progress_gauges
 from pipeline.planning import (
     RunCounts,
     RunPlan,
@@ -272,6 +273,13 @@ def _caption(job: Job, run_id: str, counts: RunCounts, ray: ExitStack, resumed: 
         ray.enter_context(connect())
         check_cluster(settings, captions=True)
         schedule = plan_schedule(settings, spec, planned - done)
-        with show_progress(commits.count, planned, job.say.out, CAPTION, waiting):
-            caption_run(dataset, run_id, settings, spec, job.backend, schedule)
+        with progress_gauges(run_id, planned) as export:
+
+            def count() -> int:
+                committed = commits.count()
+                export(committed)
+                return committed
+
+            with show_progress(count, planned, job.say.out, CAPTION, waiting):
+                caption_run(dataset, run_id, settings, spec, job.backend, schedule)
     return planned - done

@@ -13,6 +13,7 @@ from lvspec.config import DecodeSettings, ModelSettings
 from lvspec.types import Generation, Refusal, Request
 from pipeline.backend import Backend, Captioner
 from pipeline.frames import unpack
+from pipeline.metrics import BusyClock, count_captioned
 from pipeline.schema import CAPTION_COLUMNS, FRAME_COLUMNS, ROWS
 from pipeline.shared_engine import SharedEngine
 
@@ -47,9 +48,13 @@ class Caption:
 
     def __init__(self, backend: Backend, models: ModelSettings, decoding: DecodeSettings) -> None:
         self._captioner = SharedEngine(backend.make_captioner(models, decoding))
+        self._busy = BusyClock()
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        return caption_table(table, self._captioner)
+        with self._busy.call(table["run_id"][0].as_py()):
+            rows = caption_table(table, self._captioner)
+        count_captioned(rows)
+        return rows
 
 
 def _requests(table: pa.Table, rows: list[dict[str, Any]]) -> Iterator[Request]:

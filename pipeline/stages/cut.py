@@ -15,6 +15,7 @@ from pipeline.config import StorageOptions
 from pipeline.decoding.cut import CutJob
 from pipeline.decoding.process import decoder_process
 from pipeline.decoding.types import Failed
+from pipeline.metrics import count_uncut
 from pipeline.schema import CUT
 from pipeline.storage import part_of
 
@@ -41,8 +42,11 @@ def cut_row(
 
 
 def cut_table(
-    table: pa.Table, *, clips: ClipSettings, memory_mb: int, storage: StorageOptions
+    table: pa.Table, *, run_id: str, clips: ClipSettings, memory_mb: int, storage: StorageOptions
 ) -> pa.Table:
     """What Ray Data runs: MANIFEST rows in, as many CUT rows out."""
     rows = [cut_row(row, clips, memory_mb, storage) for row in table.to_pylist()]
+    for row in rows:
+        if code := row.get("error_code"):
+            count_uncut(code, run_id)
     return pa.Table.from_pylist(rows, schema=CUT)

@@ -18,6 +18,7 @@ from pipeline.decoding.memory import FrameMemory
 from pipeline.decoding.process import decoder_process
 from pipeline.decoding.types import Decoded, Failed, Job, ReadClip
 from pipeline.frames import NO_FRAMES, pack, to_table
+from pipeline.metrics import count_read
 from pipeline.schema import DECODED, VIDEO_COLUMNS
 from pipeline.storage import part_of
 
@@ -70,8 +71,9 @@ def decode_table(
     flat.
     """
     for row in table.to_pylist():
-        decoded = decode_row(row, spec, video, storage, read)
-        yield to_table({**decoded, "run_id": run_id}, DECODED)
+        decoded = {**decode_row(row, spec, video, storage, read), "run_id": run_id}
+        count_read(decoded)
+        yield to_table(decoded, DECODED)
 
 
 def _error(failed: Failed) -> dict[str, Any]:
