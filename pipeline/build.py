@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import ray.data
 from ray.data import ActorPoolStrategy, DataContext
+from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data.checkpoint import CheckpointConfig
 from ray.exceptions import RayError
 
@@ -22,6 +23,7 @@ from pipeline.commits import CHECKPOINT, CUT_CHECKPOINT
 from pipeline.config import JobSettings
 from pipeline.dataset import COMPRESSION, Dataset
 from pipeline.errors import StoppedError
+from pipeline.flow import Flow, Step
 from pipeline.schedule import Schedule
 from pipeline.schema import CUT, ROWS
 from pipeline.stages.caption import Caption
@@ -29,12 +31,13 @@ from pipeline.stages.cut import cut_table
 from pipeline.stages.decode import decode_table
 
 
-def cut_run(dataset: Dataset, run_id: str, settings: JobSettings) -> None:
-    """Cut the videos of a run that its checkpoint does not list, into runs/<run_id>/cuts.
+def cut_run(dataset: Dataset, run_id: str, settings: JobSettings, flow: Flow) -> None:
+    """Cut the videos of a run that its checkpoint does not list, into runs/<run_id>/cuts, and keep
+    `flow` up to date meanwhile.
 
     Raises `StoppedError` with the reason.
     """
-    with _checkpointed(dataset, run_id, CUT_CHECKPOINT):
+    with _checkpointed(dataset, run_id, CUT_CHECKPOINT, flow):
         _read(dataset, run_id, "videos", settings.run.rows_per_commit).map_batches(
             partial(
                 cut_table,
@@ -57,13 +60,15 @@ def caption_run(
     backend: Backend,
     schedule: Schedule,
     decode: Callable[..., Iterator[pa.Table]] = decode_table,
+    flow: Flow | None = None,
 ) -> None:
-    """Caption what the run's manifest lists and its checkpoint does not, into runs/<run_id>/rows.
+    """Caption what the run's manifest lists and its checkpoint does not, into runs/<run_id>/rows,
+    and keep `flow` up to date meanwhile.
 
     `decode` is what turns MANIFEST rows into DECODED ones, with the arguments of `decode_table`.
     Raises `StoppedError` with the reason.
     """
-    with _checkpointed(dataset, run_id, CHECKPOINT):
+    with _checkpointed(dataset, run_id, CHECKPOINT, flow):
         _pipeline(dataset, run_id, settings, spec, backend, schedule, decode)
 
 
@@ -140,18 +145,42 @@ def _written(dataset: Dataset) -> dict[str, Any]:
 
 
 @contextmanager
-def _checkpointed(dataset: Dataset, run_id: str, folder: str) -> Generator[None]:
+def _checkpointed(dataset: Dataset, run_id: str, folder: str, flow: Flow | None) -> Generator[None]:
     """Ray Data as a run needs it: with a checkpoint, without bars, and its errors in one line."""
     context = DataContext.get_current()
     before = context.checkpoint_config, context.enable_progress_bars
+    callbacks = context.custom_execution_callback_classes
     context.checkpoint_config = _checkpoint(dataset.run(run_id, folder), dataset)
-    context.enable_progress_bars = False  # the job counts committed rows instead
+    context.enable_progress_bars = False  # the job has its own
+    if flow is not None:
+        context.custom_execution_callback_classes = [*callbacks, _noting(flow)]
     try:
         yield
     except RayError as error:
         raise StoppedError(_reason(error)) from error
     finally:
         context.checkpoint_config, context.enable_progress_bars = before
+        context.custom_execution_callback_classes = callbacks
+
+
+def _noting(flow: Flow) -> type[ExecutionCallback]:
+    """What Ray Data calls many times a second, on the driver. It wants a class, which is not copied
+    with the context it is in; workers get it pickled and never call it.
+    """
+
+    class Noting(ExecutionCallback):
+        def on_execution_step(self, executor: Any) -> None:
+            flow.steps = tuple(
+                Step(
+                    operator.metrics.rows_inputs_of_submitted_tasks,
+                    operator.metrics.rows_task_outputs_generated,
+                    operator.metrics.num_alive_actors,
+                )
+                for operator in executor._topology
+                if "MapBatches(" in operator.name
+            )
+
+    return Noting
 
 
 def _checkpoint(folder: str, dataset: Dataset) -> CheckpointConfig:

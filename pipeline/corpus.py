@@ -16,8 +16,10 @@ from pipeline.commits import CUT_CHECKPOINT, Commits, settle
 from pipeline.config import JobSettings
 from pipeline.dataset import Dataset
 from pipeline.fingerprint import caption_settings, fingerprint
+from pipeline.flow import CaptionLook, CutLook, Flow
 from pipeline.increments import Deleted, Retry, failed_codes
 from pipeline.lock import DriverLock, hold
+from pipeline.messages import LogFormat, Messages
 from pipeline.metrics import progress_gauges
 from pipeline.planning import (
     RunCounts,
@@ -30,7 +32,7 @@ from pipeline.planning import (
     write_plan,
 )
 from pipeline.preflight import check_devices, check_output
-from pipeline.progress import CAPTION, CUT, show_progress
+from pipeline.progress import Tally, show_progress
 from pipeline.publish import mark_success, publish
 from pipeline.reconcile import reconcile_cuts
 from pipeline.schedule import plan_schedule
@@ -68,19 +70,20 @@ def caption_corpus(
     resume_only: bool = False,
     backend: Backend = LVSPEC,
     out: TextIO | None = None,
+    log_format: LogFormat = "text",
 ) -> RunSummary:
     """Caption what is new in the source, or what failed before and `retry` asks for, and publish
     it; `resume_only` finishes runs that were begun and plans none. Messages and progress go to
-    `out`, stderr by default.
+    `out`, stderr by default: lines for people, or JSON objects (see `pipeline.messages`).
 
     Raises LockedError, SourceError, FingerprintError, BackendError (nothing was started),
     StoppedError, ReconciliationError.
     """
-    print_ = Printer(out or sys.stderr)
+    say = Messages(out or sys.stderr, log_format)
     check_output(settings)
-    with hold(settings.output, settings.storage, print_) as lock:
+    with hold(settings.output, settings.storage, say) as lock:
         dataset = Dataset.open(settings.output, settings.storage)
-        job = Job(settings, dataset, backend, lock, print_)
+        job = Job(settings, dataset, backend, lock, say)
         check_fingerprint(dataset, settings)
         resumed = [_finish(job, run_id, resumed=True) for run_id in dataset.unfinished_runs()]
         summary = _resumed(job, resumed) if resume_only else _run(job, retry, resumed)
@@ -95,7 +98,7 @@ class Job:
     dataset: Dataset
     backend: Backend
     lock: DriverLock
-    say: "Printer"
+    say: Messages
 
     def check_models(self) -> None:
         check_devices(self.settings)
@@ -104,7 +107,10 @@ class Job:
 
 def _run(job: Job, retry: Retry | None, resumed: list[RunSummary]) -> RunSummary:
     settings = job.settings
-    plan = write_plan(job.dataset, settings, retry, job.check_models)
+    listed = Tally("plan", "listed")
+    with show_progress(listed.look, job.say, final=False):
+        plan = write_plan(job.dataset, settings, retry, job.check_models, listed.add)
+    job.say.run_id = plan.run_id
     _say_plan(job, plan, retry, resumed=bool(resumed))
     if plan.run_id is not None:
         return _finish(job, plan.run_id, resumed=False)
@@ -148,16 +154,6 @@ def _say_plan(job: Job, plan: RunPlan, retry: Retry | None, *, resumed: bool) ->
             f"deleted: {amount(plan.deleted.rows, 'clip')} of the dataset stay although their "
             f"videos are gone from the source; {job.settings.output}/deleted.parquet lists them"
         )
-
-
-class Printer:
-    """Writes one line per event, at once."""
-
-    def __init__(self, out: TextIO) -> None:
-        self.out = out
-
-    def __call__(self, line: str) -> None:
-        print(line, file=self.out, flush=True)
 
 
 def check(settings: JobSettings, backend: Backend = LVSPEC) -> None:
@@ -204,7 +200,10 @@ def _finish(job: Job, run_id: str, *, resumed: bool) -> RunSummary:
         seconds["caption"] = time.monotonic() - started
     started = time.monotonic()
     job.lock.check()
-    published = publish(dataset, run_id, part_bytes=settings.run.part_bytes)
+    rows = Tally("publish", "rows", counts.planned)
+    with show_progress(rows.look, job.say, final=False):
+        part_bytes = settings.run.part_bytes
+        published = publish(dataset, run_id, part_bytes=part_bytes, wrote=rows.add)
     seconds["publish"] = time.monotonic() - started
     summary = summarize(
         dataset,
@@ -240,8 +239,9 @@ def _cut(job: Job, run_id: str, run: Mapping[str, Any], ray: ExitStack, resumed:
 
         ray.enter_context(connect())
         check_cluster(job.settings, captions=False)
-        with show_progress(commits.count, videos, job.say.out, CUT, waiting):
-            cut_run(dataset, run_id, job.settings)
+        flow = Flow()
+        with show_progress(CutLook(commits.count, videos, flow), job.say, waiting):
+            cut_run(dataset, run_id, job.settings, flow)
     reconcile_cuts(dataset, run_id)
     retry = run["retry"]
     codes = None if retry is None or retry["codes"] is None else frozenset(retry["codes"])
@@ -280,6 +280,7 @@ def _caption(job: Job, run_id: str, counts: RunCounts, ray: ExitStack, resumed: 
                 export(committed)
                 return committed
 
-            with show_progress(count, planned, job.say.out, CAPTION, waiting):
-                caption_run(dataset, run_id, settings, spec, job.backend, schedule)
+            flow = Flow()
+            with show_progress(CaptionLook(count, planned, flow), job.say, waiting):
+                caption_run(dataset, run_id, settings, spec, job.backend, schedule, flow=flow)
     return planned - done

@@ -1,7 +1,7 @@
 """Rows in any order -> Parquet files of bounded size, sorted by clip id within and across files."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,16 @@ pc: Any = pyarrow.compute  # its functions are made at import, so type checkers 
 
 
 def write_parts(
-    dataset: Dataset, staged: list[str], status: str, schema: pa.Schema, folder: str, max_bytes: int
+    dataset: Dataset,
+    staged: list[str],
+    status: str,
+    schema: pa.Schema,
+    folder: str,
+    max_bytes: int,
+    wrote: Callable[[int], object] = lambda rows: None,
 ) -> list[FileRecord]:
     """Write the rows of one status into parts of at most about `max_bytes`, as the staged files
-    take them.
+    take them. `wrote` is told how many rows each part has.
 
     Ids are uniform hashes, so ranges of them are equal shares: rows are dealt to one temporary file
     per part, and each is sorted alone. Memory is bounded by one part whatever the run's size.
@@ -42,6 +48,7 @@ def write_parts(
             name = f"{folder}/part-{len(records):05d}.parquet"
             records.append(write_part(dataset, name, pq.read_table(path).sort_by(ID)))
             path.unlink()
+            wrote(records[-1].rows)
     return records
 
 

@@ -86,12 +86,14 @@ def write_plan(
     settings: JobSettings,
     retry: Retry | None = None,
     check: Callable[[], object] = lambda: None,
+    listed: Callable[[], object] = lambda: None,
 ) -> RunPlan:
     """Write the manifest of a new run, or the videos that are to be cut. The run exists once its
     run.json does.
 
     `check` is called before that, where there is something to do: it raises for models that cannot
-    run, so that a wrong name leaves no trace in the output.
+    run, so that a wrong name leaves no trace in the output. `listed` is called for each thing that
+    the source lists.
     """
     started = time.monotonic()
     run_id = new_run_id()
@@ -100,7 +102,7 @@ def write_plan(
     gone: list[pa.Table] = []
     try:
         store = IndexStore(partial(_load_index, dataset), partial(_save_index, dataset))
-        planned, deleted = _plan(dataset, settings, retry, store, write, gone.append)
+        planned, deleted = _plan(dataset, settings, retry, store, write, gone.append, listed)
         if planned.counts.planned:
             check()
     except BaseException:
@@ -189,12 +191,15 @@ def _plan(
     store: IndexStore,
     write: Callable[[pa.Table], None],
     write_deleted: Callable[[pa.Table], None] = lambda table: None,
+    listed: Callable[[], object] = lambda: None,
 ) -> tuple[Planned, Deleted]:
     source, storage, by_video = settings.source, settings.storage, cuts_videos(settings)
 
     def read() -> Iterator[VideoRef]:
         refs = read_source(source, storage, store)
-        return whole_videos(refs) if by_video else refs
+        for ref in whole_videos(refs) if by_video else refs:
+            listed()
+            yield ref
 
     planned = plan_clips(read, held_clips(dataset, retry, by_video=by_video), write)
     if source.manifest and not planned.counts.listed:

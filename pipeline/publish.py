@@ -5,6 +5,7 @@ Everything before `_SUCCESS` can be repeated: a publish that was killed starts a
 rows.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +30,16 @@ class Published:
     replaced: int
 
 
-def publish(dataset: Dataset, run_id: str, *, part_bytes: int) -> Published:
+def publish(
+    dataset: Dataset,
+    run_id: str,
+    *,
+    part_bytes: int,
+    wrote: Callable[[int], object] = lambda rows: None,
+) -> Published:
     """Write captions/ and errors/ of a run. Rows of the same clips in other published runs go (of
-    an older version of the file, or a failure tried again), so that a clip id stays unique.
+    an older version of the file, or a failure tried again), so that a clip id stays unique. `wrote`
+    is told of rows as they are written.
 
     Raises `ReconciliationError`.
     """
@@ -42,7 +50,7 @@ def publish(dataset: Dataset, run_id: str, *, part_bytes: int) -> Published:
         for path in dataset.parquet_files(dataset.run(run_id, folder))
     ]
     parts = {
-        status: write_parts(dataset, staged, status, schema, folder, part_bytes)
+        status: write_parts(dataset, staged, status, schema, folder, part_bytes, wrote)
         for status, schema, folder in (
             ("ok", CAPTIONS, dataset.captions(run_id)),
             ("error", ERRORS, dataset.errors(run_id)),

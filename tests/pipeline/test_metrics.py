@@ -12,7 +12,7 @@ import pytest
 import ray
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline import metrics
+from pipeline import metrics, progress
 from pipeline.metrics import METRICS, BusyClock
 from tests.infra.promql import asked
 from tests.pipeline.scripted import caption, settings
@@ -21,6 +21,7 @@ from tests.pipeline.videos import write_corpus, write_video
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "watch.md"
 ADDED = {"le"}  # by Prometheus's own format
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+Watched = tuple[Samples, list[Any], str]
 
 
 def scrape(into: Samples) -> None:
@@ -34,9 +35,7 @@ def scrape(into: Samples) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(
-    tmp_path_factory: pytest.TempPathFactory, local_ray: None
-) -> Iterator[tuple[Samples, list[Any]]]:
+def runs(tmp_path_factory: pytest.TempPathFactory, local_ray: None) -> Iterator[Watched]:
     """What was exported during and after two runs: whole videos of which two are bad, and videos
     that are cut, of which one cannot be.
     """
@@ -54,10 +53,10 @@ def runs(
 
     thread = threading.Thread(target=keep_scraping, daemon=True)
     thread.start()
-    summaries = [
-        caption(settings(folder, "models.target=slow:0.2"))[0],
-        caption(settings(cut, "clips.mode=windows"))[0],
-    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "LOG_EVERY_S", 0.2)
+        summary, said = caption(settings(folder, "models.target=slow:0.2"))
+    summaries = [summary, caption(settings(cut, "clips.mode=windows"))[0]]
     wanted = {selector.name for _, selector in asked()}
     end = time.monotonic() + 60
     while not wanted <= samples.keys() and time.monotonic() < end:
@@ -65,7 +64,7 @@ def runs(
     time.sleep(2)  # for the last values of what came in two parts
     stop.set()
     thread.join()
-    yield samples, summaries
+    yield samples, summaries, said
 
 
 def total(samples: Samples, metric: str, **labels: str) -> float:
@@ -75,7 +74,7 @@ def total(samples: Samples, metric: str, **labels: str) -> float:
 
 
 def test_all_that_dashboard_and_alerts_ask_for_is_exported(
-    runs: tuple[Samples, list[Any]],
+    runs: Watched,
 ) -> None:
     samples = runs[0]
     for place, selector in asked():
@@ -87,7 +86,7 @@ def test_all_that_dashboard_and_alerts_ask_for_is_exported(
         assert not lacking, f"{place}: {selector.name} has no label {lacking}"
 
 
-def test_every_metric_is_exported_with_its_labels(runs: tuple[Samples, list[Any]]) -> None:
+def test_every_metric_is_exported_with_its_labels(runs: Watched) -> None:
     for metric in METRICS:
         name = metric.exported + ("_bucket" if metric.kind == "histogram" else "")
         assert runs[0][name], name
@@ -95,8 +94,8 @@ def test_every_metric_is_exported_with_its_labels(runs: tuple[Samples, list[Any]
             assert set(metric.labels) <= {label for label, _ in key}, key
 
 
-def test_the_sums_are_those_of_the_summary(runs: tuple[Samples, list[Any]]) -> None:
-    samples, (whole, cut) = runs
+def test_the_sums_are_those_of_the_summary(runs: Watched) -> None:
+    samples, (whole, cut), _ = runs
     run = {"run": whole.run_id}
     assert total(samples, "ray_lvspec_clips_total", status="ok", code="none", **run) == 6
     for code in ("empty_file", "not_a_video"):
@@ -116,6 +115,13 @@ def test_the_sums_are_those_of_the_summary(runs: tuple[Samples, list[Any]]) -> N
     assert total(samples, "ray_lvspec_committed_clips", **run) == 8
     failures = total(samples, "ray_lvspec_cut_failures_total", run=cut.run_id, code="not_a_video")
     assert failures == 1
+
+
+def test_progress_tells_what_moves_between_commits(runs: Watched) -> None:
+    lines = [line for line in runs[2].splitlines() if line.startswith("caption: ")]
+    assert any("loading models until the first rows" in line for line in lines)
+    assert any(" in hand" in line for line in lines)
+    assert lines[-1].startswith("caption: 8/8 clips")
 
 
 def test_time_of_calls_that_overlap_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
