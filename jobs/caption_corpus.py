@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from pipeline.decoding.types import CODES
 from pipeline.environment import is_submitted
 from pipeline.errors import ConfigError, JobError, SignalError, StoppedError
 from pipeline.increments import Retry
+from pipeline.messages import Messages
 from pipeline.signals import ending_on_signals
 from pipeline.storage import absolute, is_local
 from pipeline.summary import RunSummary, amount
@@ -60,6 +62,7 @@ def main(
 ) -> int:
     """Run the job; returns the exit code."""
     options = command_line(prog).parse_args(arguments)
+    say = Messages(sys.stderr, options.log_format)
     try:
         settings = load_config(options.config, options.set)
         if options.print_config:
@@ -73,48 +76,54 @@ def main(
             plan = dry_run(settings, options.retry_failed, backend)
             _print_dry_run(settings, plan, options.json)
             return DONE
-        _note_relative_output(settings)
+        _note_relative_output(settings, say)
         with ending_on_signals():
             summary = caption_corpus(
                 settings,
                 retry=options.retry_failed,
                 resume_only=options.resume_only,
                 backend=backend,
+                log_format=options.log_format,
             )
     except (
         OSError
     ) as error:  # the output, before Ray starts: a source's errors have their own class
-        print(f"error: output: {type(error).__name__}: {error}", file=sys.stderr)
+        _say_error(say, f"error: output: {type(error).__name__}: {error}", ConfigError.exit_code)
         return ConfigError.exit_code
     except JobError as error:
-        return _report(error)
-    return _conclude(settings, summary, options.json)
+        return _report(error, say)
+    return _conclude(settings, summary, say, as_json=options.json)
 
 
-def _conclude(settings: JobSettings, summary: RunSummary, as_json: bool) -> int:
+def _conclude(settings: JobSettings, summary: RunSummary, say: Messages, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(summary.to_json()))
     else:
         print(table(summary))
     if summary.error_share > settings.run.max_error_share:
-        print(
+        _say_error(
+            say,
             f"error: {summary.error_share:.1%} of the clips failed, run.max_error_share is "
             f"{settings.run.max_error_share:.1%}; see {settings.output}/errors",
-            file=sys.stderr,
+            TOO_MANY_ERRORS,
         )
         return TOO_MANY_ERRORS
     return DONE
 
 
-def _report(error: JobError) -> int:
+def _report(error: JobError, say: Messages) -> int:
     resume = "what is committed stays: run the same command to resume"
     if isinstance(error, SignalError):
-        print(f"{error}; {resume}", file=sys.stderr)
+        _say_error(say, f"{error}; {resume}", error.exit_code)
     else:
-        print(f"error: {error}", file=sys.stderr)
+        _say_error(say, f"error: {error}", error.exit_code)
         if isinstance(error, StoppedError):
-            print(resume, file=sys.stderr)
+            say(resume)
     return error.exit_code
+
+
+def _say_error(say: Messages, line: str, exit_code: int) -> None:
+    say(line, "failed", level=logging.ERROR, exit_code=exit_code)
 
 
 def command_line(prog: str | None = None) -> argparse.ArgumentParser:
@@ -152,6 +161,12 @@ def command_line(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", action="store_true", help="the last line of stdout is the run's summary as JSON"
     )
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="json: each message on stderr is one JSON object a line (docs/watch.md)",
+    )
     return parser
 
 
@@ -185,12 +200,11 @@ def _print_dry_run(settings: JobSettings, plan: DryRun, as_json: bool) -> None:
         print(f"{gone} in the dataset have lost their video: their rows stay")
 
 
-def _note_relative_output(settings: JobSettings) -> None:
+def _note_relative_output(settings: JobSettings, say: Messages) -> None:
     if is_submitted(os.environ) and absolute(settings.output) != settings.output:
-        print(
+        say(
             f"note: output {settings.output!r} is relative: it lies in the job's copy of the "
-            "working directory and goes with the cluster; set an absolute path or a URL to keep it",
-            file=sys.stderr,
+            "working directory and goes with the cluster; set an absolute path or a URL to keep it"
         )
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import ray
 
 from pipeline.environment import is_submitted, names_cluster
+from pipeline.messages import Messages
+from pipeline.worker_log import repeated_by
 
 ROOT = Path(__file__).resolve().parent.parent  # the folder that holds `pipeline` and `lvspec`
 LEAST_CPUS = (
@@ -24,9 +26,10 @@ CHATTER = b"Set ray log level from environment variable"  # what Ray's core says
 
 
 @contextmanager
-def connect(**logical: int) -> Generator[None]:
+def connect(say: Messages | None = None, **logical: int) -> Generator[None]:
     """Connect to Ray, unless the process is connected already; leave as found.
 
+    `say`: where it logs JSON, what workers log is repeated there.
     `logical`: num_cpus and num_gpus that a local Ray is to believe in, for benchmarks.
     """
     if ray.is_initialized():
@@ -36,10 +39,16 @@ def connect(**logical: int) -> Generator[None]:
     # time.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
-        _start({**_arguments(os.environ), **logical})
+        is_json = say is not None and say.is_json
+        _start({**_arguments(os.environ), **logical, "log_to_driver": is_json})
         # `StoppedError` says what went wrong.
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
-        yield
+        if say is not None and say.is_json:
+            say.take_over("ray")
+            with repeated_by(say):
+                yield
+        else:
+            yield
     finally:
         ray.shutdown()
 
@@ -96,7 +105,7 @@ def _arguments(environ: MutableMapping[str, str]) -> dict[str, Any]:
     """What `ray.init` needs here, so that workers import `pipeline` and `lvspec` from where this
     process did, whatever its working directory.
     """
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    quiet = {"logging_level": logging.ERROR}
     if is_submitted(environ):  # the submission brought the working directory with it
         return {"address": "auto", **quiet}
     if names_cluster(environ):

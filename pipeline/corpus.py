@@ -124,7 +124,7 @@ def _run(job: Job, retry: Retry | None, resumed: list[RunSummary]) -> RunSummary
 def _resumed(job: Job, resumed: list[RunSummary]) -> RunSummary:
     if resumed:
         return resumed[-1]
-    job.say("nothing to resume: every run that was begun is published")
+    job.say("nothing to resume: every run that was begun is published", "nothing_new")
     own = fingerprint(caption_settings(job.settings))
     return nothing_new(job.settings.output, own, 0, {})
 
@@ -134,25 +134,30 @@ def _say_plan(job: Job, plan: RunPlan, retry: Retry | None, *, resumed: bool) ->
     unit = "video" if cuts else "clip"
     if plan.run_id is not None and retry is not None:
         what = amount(counts.planned, f"failed {unit}")
-        job.say(f"plan: {what} to try again (run {plan.run_id})")
+        job.say(f"plan: {what} to try again (run {plan.run_id})", "planned")
     elif plan.run_id is not None:
         job.say(
             f"plan: {amount(counts.planned, unit)} to {'cut' if cuts else 'caption'}, "
-            f"{counts.held} already there (run {plan.run_id})"
+            f"{counts.held} already there (run {plan.run_id})",
+            "planned",
+            **asdict(counts),
         )
     elif retry is not None:
         codes = ", ".join(f"{count} {code}" for code, count in failed_codes(job.dataset).items())
         job.say(
             f"nothing to try again: no such failed {unit} is in the source "
-            f"(failed in the dataset: {codes or 'none'})"
+            f"(failed in the dataset: {codes or 'none'})",
+            "nothing_new",
         )
     else:
         nothing = "nothing else is new" if resumed else "nothing new"
-        job.say(f"{nothing}: the dataset holds all {amount(counts.held, unit)} of the source")
+        said = f"{nothing}: the dataset holds all {amount(counts.held, unit)} of the source"
+        job.say(said, "nothing_new")
     if plan.deleted.rows:
         job.say(
             f"deleted: {amount(plan.deleted.rows, 'clip')} of the dataset stay although their "
-            f"videos are gone from the source; {job.settings.output}/deleted.parquet lists them"
+            f"videos are gone from the source; {job.settings.output}/deleted.parquet lists them",
+            "deleted",
         )
 
 
@@ -186,6 +191,7 @@ def dry_run(settings: JobSettings, retry: Retry | None = None, backend: Backend 
 def _finish(job: Job, run_id: str, *, resumed: bool) -> RunSummary:
     """Cut and caption what is left of a planned run, prove it complete, publish it."""
     dataset, settings = job.dataset, job.settings
+    job.say.run_id = run_id
     run = dataset.read_json(dataset.run(run_id, "run.json"))
     assert run is not None  # unfinished_runs saw it
     seconds: dict[str, float] = {"plan": run["plan_s"]}
@@ -219,6 +225,9 @@ def _finish(job: Job, run_id: str, *, resumed: bool) -> RunSummary:
     dataset.write_json(dataset.run(run_id, "summary.json"), summary.to_json())
     job.lock.check()
     mark_success(dataset, run_id)
+    done = f"{amount(summary.succeeded, 'clip')} captioned, {summary.failed} failed"
+    job.say.event(f"published: {done}", "published", **summary.to_json())
+    job.say.run_id = None
     return summary
 
 
@@ -229,15 +238,15 @@ def _cut(job: Job, run_id: str, run: Mapping[str, Any], ray: ExitStack, resumed:
     settle(dataset, run_id, CUT_CHECKPOINT)
     done = commits.count()
     if resumed:
-        job.say(f"resume: run {run_id} has cut {done} of {amount(videos, 'video')}")
+        job.say(f"resume: run {run_id} has cut {done} of {amount(videos, 'video')}", "resumed")
     if done < videos:
-        job.say("cut: starting Ray")
+        job.say("cut: starting Ray", "starting")
         # Imported here: a job with nothing to do must not pay for Ray.
         from pipeline.build import cut_run  # noqa: PLC0415
         from pipeline.cluster import connect  # noqa: PLC0415
         from pipeline.resources import check_cluster, waiting  # noqa: PLC0415
 
-        ray.enter_context(connect())
+        ray.enter_context(connect(job.say))
         check_cluster(job.settings, captions=False)
         flow = Flow()
         with show_progress(CutLook(commits.count, videos, flow), job.say, waiting):
@@ -248,7 +257,8 @@ def _cut(job: Job, run_id: str, run: Mapping[str, Any], ray: ExitStack, resumed:
     counts = write_clips(dataset, run_id, None if retry is None else Retry(codes))
     job.say(
         f"cut: {amount(counts.planned - counts.uncut, 'clip')} to caption"
-        + (f", {amount(counts.uncut, 'video')} cannot be cut" if counts.uncut else "")
+        + (f", {amount(counts.uncut, 'video')} cannot be cut" if counts.uncut else ""),
+        "cut",
     )
     return counts
 
@@ -261,16 +271,16 @@ def _caption(job: Job, run_id: str, counts: RunCounts, ray: ExitStack, resumed: 
     settle(dataset, run_id)
     done = commits.count()
     if resumed:
-        job.say(f"resume: run {run_id} has {done} of {amount(planned, 'clip')}")
+        job.say(f"resume: run {run_id} has {done} of {amount(planned, 'clip')}", "resumed")
     if done < planned:
-        job.say(f"caption: starting Ray and {settings.models.target}")
+        job.say(f"caption: starting Ray and {settings.models.target}", "starting")
         spec = job.backend.frame_spec(settings.models, settings.frames)
         # Imported here, as in `_cut`.
         from pipeline.build import caption_run  # noqa: PLC0415
         from pipeline.cluster import connect  # noqa: PLC0415
         from pipeline.resources import check_cluster, waiting  # noqa: PLC0415
 
-        ray.enter_context(connect())
+        ray.enter_context(connect(job.say))
         check_cluster(settings, captions=True)
         schedule = plan_schedule(settings, spec, planned - done)
         with progress_gauges(run_id, planned) as export:

@@ -4,10 +4,12 @@ A request that the engine refuses is a row with an error. An engine that raises 
 task fails, and with it the job, which resumes at the last commit when the command is run again.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 
 from lvspec.config import DecodeSettings, ModelSettings
 from lvspec.types import Generation, Refusal, Request
@@ -16,7 +18,9 @@ from pipeline.frames import unpack
 from pipeline.metrics import BusyClock, count_captioned
 from pipeline.schema import CAPTION_COLUMNS, FRAME_COLUMNS, ROWS
 from pipeline.shared_engine import SharedEngine
+from pipeline.worker_log import log_event, log_failures
 
+pc: Any = pyarrow.compute  # its functions are made at import, so type checkers see none
 NO_CAPTION: Mapping[str, Any] = {column.name: None for column in CAPTION_COLUMNS}
 
 
@@ -47,13 +51,19 @@ class Caption:
     """
 
     def __init__(self, backend: Backend, models: ModelSettings, decoding: DecodeSettings) -> None:
+        started = time.monotonic()
         self._captioner = SharedEngine(backend.make_captioner(models, decoding))
+        took_s = round(time.monotonic() - started, 1)
+        log_event("models_loaded", f"{models.target} in {took_s} s", seconds=took_s)
         self._busy = BusyClock()
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        with self._busy.call(table["run_id"][0].as_py()):
+        run_id = table["run_id"][0].as_py()
+        with self._busy.call(run_id):
             rows = caption_table(table, self._captioner)
         count_captioned(rows)
+        failed = rows.filter(pc.equal(rows["error_stage"], "caption"))
+        log_failures(failed.to_pylist(), "caption", run_id)
         return rows
 
 

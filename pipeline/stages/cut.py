@@ -18,6 +18,7 @@ from pipeline.decoding.types import Failed
 from pipeline.metrics import count_uncut
 from pipeline.schema import CUT
 from pipeline.storage import part_of
+from pipeline.worker_log import log_failures
 
 
 def cut_row(
@@ -46,6 +47,7 @@ def cut_table(
 ) -> pa.Table:
     """What Ray Data runs: MANIFEST rows in, as many CUT rows out."""
     rows = [cut_row(row, clips, memory_mb, storage) for row in table.to_pylist()]
+    log_failures(rows, "cut", run_id)
     for row in rows:
         if code := row.get("error_code"):
             count_uncut(code, run_id)

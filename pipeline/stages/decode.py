@@ -21,6 +21,7 @@ from pipeline.frames import NO_FRAMES, pack, to_table
 from pipeline.metrics import count_read
 from pipeline.schema import DECODED, VIDEO_COLUMNS
 from pipeline.storage import part_of
+from pipeline.worker_log import log_failures
 
 NO_VIDEO: Mapping[str, Any] = {column.name: None for column in VIDEO_COLUMNS}
 
@@ -73,6 +74,7 @@ def decode_table(
     for row in table.to_pylist():
         decoded = {**decode_row(row, spec, video, storage, read), "run_id": run_id}
         count_read(decoded)
+        log_failures([decoded], "decode", run_id)
         yield to_table(decoded, DECODED)
 
 
