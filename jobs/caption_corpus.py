@@ -20,6 +20,7 @@ from pipeline.environment import is_submitted
 from pipeline.errors import ConfigError, JobError, SignalError, StoppedError
 from pipeline.increments import Retry
 from pipeline.messages import Messages
+from pipeline.secrets import scrub
 from pipeline.signals import ending_on_signals
 from pipeline.storage import absolute, is_local
 from pipeline.summary import RunSummary, amount
@@ -88,7 +89,8 @@ def main(
     except (
         OSError
     ) as error:  # the output, before Ray starts: a source's errors have their own class
-        _say_error(say, f"error: output: {type(error).__name__}: {error}", ConfigError.exit_code)
+        message = f"error: output: {type(error).__name__}: {scrub(str(error))}"
+        _say_error(say, message, ConfigError.exit_code)
         return ConfigError.exit_code
     except JobError as error:
         return _report(error, say)

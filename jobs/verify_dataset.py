@@ -13,6 +13,7 @@ from pipeline.config import load_config
 from pipeline.dataset import Dataset
 from pipeline.errors import ConfigError
 from pipeline.lock import held_by
+from pipeline.secrets import scrub
 from pipeline.summary import amount
 from pipeline.verify import CODES, Verified, verify
 
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None, *, prog: str | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
-        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"error: {type(error).__name__}: {scrub(str(error))}", file=sys.stderr)
         return ConfigError.exit_code
     if owner is not None:
         print(f"note: in use by {owner}; what it writes now may show below", file=sys.stderr)

@@ -26,6 +26,7 @@ from pipeline.errors import StoppedError
 from pipeline.flow import Flow, Step
 from pipeline.schedule import Schedule
 from pipeline.schema import CUT, ROWS
+from pipeline.sources.manifest import queries_of
 from pipeline.stages.caption import Caption
 from pipeline.stages.cut import cut_table
 from pipeline.stages.decode import decode_table
@@ -45,6 +46,7 @@ def cut_run(dataset: Dataset, run_id: str, settings: JobSettings, flow: Flow) ->
                 clips=settings.clips,
                 memory_mb=settings.video.memory_mb,
                 storage=settings.storage,
+                queries=_queries(settings),
             ),
             batch_size=None,  # the whole block: one task cuts one commit, video by video
             batch_format="pyarrow",
@@ -91,6 +93,7 @@ def _pipeline(
                 spec=spec,
                 video=settings.video,
                 storage=settings.storage,
+                queries=_queries(settings),
             ),
             batch_size=None,  # the whole block: one task decodes it, row by row
             batch_format="pyarrow",
@@ -133,6 +136,12 @@ def _read(dataset: Dataset, run_id: str, folder: str, rows_per_block: int) -> ra
     )
     # Small rows would be one block, committed at the very end.
     return rows.repartition(target_num_rows_per_block=rows_per_block)
+
+
+def _queries(settings: JobSettings) -> dict[str, str]:
+    """What signs the addresses of the source now, which no file of a run holds."""
+    manifest = settings.source.manifest
+    return {} if manifest is None else queries_of(manifest, settings.storage)
 
 
 def _written(dataset: Dataset) -> dict[str, Any]:

@@ -8,6 +8,7 @@ reader of it): the loader, `--set`, `--print-config` and the fingerprint follow 
 
 import difflib
 import importlib.util
+import math
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -26,7 +27,9 @@ from lvspec.config import (
 )
 from pipeline.clips import ClipSettings
 from pipeline.errors import ConfigError
+from pipeline.secrets import has_password, scrub, shown, unsigned
 from pipeline.setting_errors import explain, explain_unknown, paths_of, redacted, sections_of
+from pipeline.storage import RETRY, RETRY_S
 
 VIDEO_SUFFIXES = (
     *("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "mpg", "mpeg", "flv", "wmv", "3gp", "ogv"),
@@ -35,7 +38,13 @@ VIDEO_GLOBS = tuple(f"**/*.{suffix}" for suffix in VIDEO_SUFFIXES)
 PROTOCOLS = ("file", "s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https")
 
 S = typing.TypeVar("S")
-StorageOptions = Mapping[str, Mapping[str, Any]]
+StorageOptions = Mapping[str, Any]  # a mapping of fsspec options per protocol, and `retry_s`
+
+
+def refuse_password(key: str, uri: str) -> None:
+    if has_password(uri):
+        allowed = "an address without a password, which belongs into `storage`"
+        raise SettingError(key, scrub(uri), allowed)
 
 
 @dataclass(frozen=True)
@@ -57,9 +66,18 @@ class SourceSettings:
 
     def __post_init__(self) -> None:
         if (self.prefix is None) == (self.manifest is None):
-            given = "neither is" if self.prefix is None else f"manifest is {self.manifest!r}"
+            given = (
+                "neither is"
+                if self.prefix is None
+                else f"manifest is {scrub(self.manifest or '')!r}"
+            )
             allowed = f"one of prefix and manifest, and {given}: set or unset (`null`) one of them"
             raise SettingError("prefix", self.prefix, allowed)
+        for key in ("prefix", "manifest"):
+            refuse_password(key, getattr(self, key) or "")
+        if unsigned(self.prefix or "")[1] is not None:
+            allowed = "an address without a signature; a manifest may hold signed ones"
+            raise SettingError("prefix", scrub(self.prefix or ""), allowed)
 
 
 @dataclass(frozen=True)
@@ -140,7 +158,10 @@ class JobSettings:
     """Everything that the captioning job needs.
 
     output: the dataset, a folder or a URI.
-    storage: fsspec options per protocol, such as  s3: {anon: true, endpoint_url: ...}.
+    storage: fsspec options per protocol, such as  s3: {anon: true, endpoint_url: ...}, and
+        `retry_s`: for how many seconds a call to storage is tried again while it fails in a way
+        that passes (0: not at all). Reading one clip tries again for at most half of
+        `video.timeout_s`.
     """
 
     source: SourceSettings
@@ -152,7 +173,18 @@ class JobSettings:
     video: VideoSettings = field(default_factory=VideoSettings)
     caption: CaptionSettings = field(default_factory=CaptionSettings)
     run: RunSettings = field(default_factory=RunSettings)
-    storage: StorageOptions = field(default_factory=dict[str, Mapping[str, Any]])
+    storage: StorageOptions = field(default_factory=lambda: {RETRY: RETRY_S})
+
+    def __post_init__(self) -> None:
+        refuse_password("output", self.output)
+        retry_s = self.storage.get(RETRY)
+        is_number = isinstance(retry_s, int | float) and not isinstance(retry_s, bool)
+        if retry_s is not None and not (is_number and 0 <= retry_s < math.inf):
+            raise SettingError(f"storage.{RETRY}", retry_s, "a number of seconds from 0")
+        for protocol, options in self.storage.items():
+            if protocol != RETRY and not isinstance(options, Mapping):
+                allowed = "a section of options, such as  {anon: true}"
+                raise SettingError(f"storage.{protocol}", options, allowed)
 
 
 def load_config(path: str | Path, assignments: Sequence[str] = ()) -> JobSettings:
@@ -169,7 +201,12 @@ def read_tree(path: str | Path, assignments: Sequence[str] = ()) -> dict[str, An
     try:
         tree = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"--config {path}: not valid YAML: {error}") from error
+        where = getattr(
+            error, "problem_mark", None
+        )  # the error itself quotes the line, secrets too
+        line = f" in line {where.line + 1}" if where else ""
+        said = getattr(error, "problem", None) or type(error).__name__
+        raise ConfigError(f"--config {path}: not valid YAML{line}: {said}") from None
     tree = {} if tree is None else tree
     if not isinstance(tree, dict):
         raise ConfigError(
@@ -186,7 +223,8 @@ def apply_assignments(tree: Mapping[str, Any], assignments: Sequence[str]) -> di
         keys = path.strip().split(".")
         if not equals or not all(keys):
             raise ConfigError(
-                f"--set {assignment}: expected key.path=value, such as decoding.draft_length=8"
+                f"--set {path if equals else redacted(path, path)}: expected key.path=value, "
+                "such as decoding.draft_length=8"
             )
         try:
             value = yaml.safe_load(text)
@@ -198,7 +236,8 @@ def apply_assignments(tree: Mapping[str, Any], assignments: Sequence[str]) -> di
             if child is None:
                 child = node[key] = {}
             if not isinstance(child, dict):
-                raise ConfigError(f"--set {assignment}: {key} = {child!r} has no keys below it")
+                said = f"{path}={redacted(value, path)}: {key} = {redacted(child, path)!r}"
+                raise ConfigError(f"--set {said} has no keys below it")
             node = typing.cast(dict[str, Any], child)
         if keys == ["decoding", "policy", "name"] and node.get("name") != value:
             node.clear()  # the options of the policy that stood there are not this one's
@@ -212,7 +251,13 @@ def _copy(value: Any) -> Any:
 
 def parse_config(tree: Mapping[str, Any]) -> JobSettings:
     """Build the settings from plain values. Raises `ConfigError` for the first wrong one."""
-    return build(JobSettings, with_policy(_with_lists(tree)), "")
+    return build(JobSettings, with_policy(_with_lists(_with_retry(tree))), "")
+
+
+def _with_retry(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Let `storage` without `retry_s` have its default, so that it shows."""
+    storage = tree.get("storage")
+    return {**tree, "storage": {RETRY: RETRY_S, **storage}} if isinstance(storage, dict) else tree
 
 
 def _with_lists(tree: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -270,20 +315,20 @@ def setting_paths() -> list[str]:
     return paths_of(JobSettings)
 
 
-def as_tree(settings: Any, *, redact: bool = True) -> dict[str, Any]:
-    """Settings as plain values for YAML or JSON. Secrets in `storage` are replaced by `***` by
-    default.
-    """
+def as_tree(settings: Any) -> dict[str, Any]:
+    """Settings as plain values for YAML or JSON, with secrets as `***` (see `pipeline.secrets`)."""
     kind = getattr(settings, "name", None)  # settings that come in kinds (a policy) name theirs
     tree: dict[str, Any] = {} if kind is None else {"name": kind}
     for item in fields(settings):
         value = getattr(settings, item.name)
         if is_dataclass(value) and not isinstance(value, type):
-            value = as_tree(value, redact=redact)
+            value = as_tree(value)
         elif isinstance(value, tuple):
             value = list(typing.cast(tuple[Any, ...], value))
-        elif item.name == "storage" and redact:
-            value = redacted(value)
+        elif item.name == "storage":
+            value = shown(value)
+        elif isinstance(value, str):
+            value = scrub(value)
         tree[item.name] = value
     return tree
 

@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TextIO
 
 from pipeline.backend import LVSPEC, Backend
-from pipeline.commits import CUT_CHECKPOINT, Commits, settle
+from pipeline.commits import CHECKPOINT, CUT_CHECKPOINT, Commits, settle
 from pipeline.config import JobSettings
 from pipeline.dataset import Dataset
+from pipeline.errors import stops_when_storage_fails
 from pipeline.fingerprint import caption_settings, fingerprint
 from pipeline.flow import CaptionLook, CutLook, Flow
 from pipeline.increments import Deleted, Retry, failed_codes
@@ -37,6 +38,7 @@ from pipeline.publish import mark_success, publish
 from pipeline.reconcile import reconcile_cuts
 from pipeline.schedule import plan_schedule
 from pipeline.stages.plan import PlanCounts
+from pipeline.storage import with_patience
 from pipeline.summary import RunSummary, amount, nothing_new, summarize
 
 
@@ -63,6 +65,7 @@ class DryRun:
         }
 
 
+@stops_when_storage_fails()
 def caption_corpus(
     settings: JobSettings,
     *,
@@ -99,6 +102,11 @@ class Job:
     backend: Backend
     lock: DriverLock
     say: Messages
+
+    def glance(self, run_id: str, checkpoint: str = CHECKPOINT) -> Commits:
+        """For progress: what does not answer at once is left to the next look."""
+        storage = with_patience(self.settings.storage, 0.0)
+        return Commits(Dataset.open(self.settings.output, storage), run_id, checkpoint)
 
     def check_models(self) -> None:
         check_devices(self.settings)
@@ -161,6 +169,7 @@ def _say_plan(job: Job, plan: RunPlan, retry: Retry | None, *, resumed: bool) ->
         )
 
 
+@stops_when_storage_fails()
 def check(settings: JobSettings, backend: Backend = LVSPEC) -> None:
     """Raise for settings, models or an output that `caption_corpus` would refuse; the source is not
     looked at.
@@ -171,6 +180,7 @@ def check(settings: JobSettings, backend: Backend = LVSPEC) -> None:
     backend.frame_spec(settings.models, settings.frames)
 
 
+@stops_when_storage_fails()
 def dry_run(settings: JobSettings, retry: Retry | None = None, backend: Backend = LVSPEC) -> DryRun:
     """Count what `caption_corpus` would do, writing nothing. Raises for settings that it would
     refuse.
@@ -249,7 +259,8 @@ def _cut(job: Job, run_id: str, run: Mapping[str, Any], ray: ExitStack, resumed:
         ray.enter_context(connect(job.say))
         check_cluster(job.settings, captions=False)
         flow = Flow()
-        with show_progress(CutLook(commits.count, videos, flow), job.say, waiting):
+        look = CutLook(job.glance(run_id, CUT_CHECKPOINT).count, videos, flow)
+        with show_progress(look, job.say, waiting):
             cut_run(dataset, run_id, job.settings, flow)
     reconcile_cuts(dataset, run_id)
     retry = run["retry"]
@@ -283,10 +294,11 @@ def _caption(job: Job, run_id: str, counts: RunCounts, ray: ExitStack, resumed: 
         ray.enter_context(connect(job.say))
         check_cluster(settings, captions=True)
         schedule = plan_schedule(settings, spec, planned - done)
+        glance = job.glance(run_id)
         with progress_gauges(run_id, planned) as export:
 
             def count() -> int:
-                committed = commits.count()
+                committed = glance.count()
                 export(committed)
                 return committed
 

@@ -4,12 +4,20 @@ What goes wrong with a single clip is never one of these: it is a row with an er
 """
 
 import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from pipeline.secrets import scrub
+from pipeline.transient import StorageUnavailableError
 
 
 class JobError(Exception):
     """A job that ends for a reason meant for people. `exit_code` is the process's."""
 
     exit_code = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(scrub(message))
 
 
 class StoppedError(JobError):
@@ -26,6 +34,15 @@ class SignalError(JobError):
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
         self.exit_code = 128 + number
+
+
+@contextmanager
+def stops_when_storage_fails() -> Generator[None]:
+    """Storage that does not answer, however often it is asked, ends the job: no clip's fault."""
+    try:
+        yield
+    except StorageUnavailableError as error:
+        raise StoppedError(f"the storage does not answer: {error}") from None
 
 
 class ConfigError(JobError):

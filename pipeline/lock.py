@@ -22,7 +22,7 @@ from typing import Any
 
 from pipeline.config import StorageOptions
 from pipeline.errors import LockedError, LockLostError
-from pipeline.storage import is_local, open_filesystem
+from pipeline.storage import is_local, open_filesystem, with_patience
 
 NAME = "lock.json"
 SETTLE_S = 1.0  # longer than two drivers take between looking and writing
@@ -72,15 +72,19 @@ class Owner:
 class DriverLock:
     """The lock that this process holds; it beats until released."""
 
-    def __init__(self, file: "_File", owner: Owner, pace: Pace) -> None:
-        self._file, self._owner, self._pace = file, owner, pace
+    def __init__(self, file: "_File", beats: "_File", owner: Owner, pace: Pace) -> None:
+        """`beats` is the same file with the patience of one beat."""
+        self._file, self._beats, self._owner, self._pace = file, beats, owner, pace
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="driver lock", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
         """Raise `LockLostError` if another driver has taken the output meanwhile."""
-        owner = _parse(self._file.read())
+        self._check(self._file)
+
+    def _check(self, file: "_File") -> None:
+        owner = _parse(file.read())
         if owner is None or owner.token != self._owner.token:
             raise LockLostError(
                 f"{self._file.uri} is held by {owner or 'nobody'}. This driver was silent for more "
@@ -90,7 +94,7 @@ class DriverLock:
     def release(self) -> None:
         self._stop.set()
         self._thread.join()
-        owner = _parse(self._file.read())
+        owner = _parse(self._beats.read())
         if owner is not None and owner.token == self._owner.token:
             self._file.remove()
 
@@ -98,8 +102,8 @@ class DriverLock:
         while not self._stop.wait(self._pace.beat_s):
             # Storage that fails now may answer at the next beat; if it does not, `check` says so.
             with suppress(Exception):
-                self.check()
-                self._file.write(_encode(replace(self._owner, beat=time.time())))
+                self._check(self._beats)
+                self._beats.write(_encode(replace(self._owner, beat=time.time())))
 
 
 @contextmanager
@@ -111,7 +115,7 @@ def hold(
     owner = _me()
     while not _take(file, owner):
         _outlive(file, say, pace)
-    lock = DriverLock(file, owner, pace)
+    lock = DriverLock(file, _File(output, with_patience(storage, pace.beat_s)), owner, pace)
     try:
         yield lock
     finally:
@@ -131,8 +135,9 @@ def _take(file: "_File", owner: Owner) -> bool:
     """Write the lock where there is none. False if another driver was faster."""
     try:
         file.create(_encode(owner))
-    except FileExistsError:
-        return False
+    except FileExistsError:  # or by this one: storage may write and yet not answer in time
+        found = _parse(file.read())
+        return found is not None and found.token == owner.token
     if not file.is_local:
         time.sleep(SETTLE_S)
     found = _parse(file.read())

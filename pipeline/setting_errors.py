@@ -10,8 +10,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from lvspec.config import SettingError
+from pipeline.secrets import HIDDEN, is_secret_name, scrub, shown
 
-SECRET_WORDS = ("secret", "token", "password", "key", "credential")
 WORDS = {
     str: "a text",
     int: "a whole number",
@@ -55,7 +55,7 @@ def explain_unknown(key: str, value: object, siblings: list[str], known: list[st
             everywhere[name] for name in difflib.get_close_matches(leaf, everywhere, n=1)
         ]
     hint = f"did you mean {nearest[0]}?" if nearest else f"allowed here: {', '.join(siblings)}"
-    return f"{key} = {redacted(value)!r}: there is no such setting; {hint}"
+    return f"{key} = {redacted(value, key)!r}: there is no such setting; {hint}"
 
 
 def explain(error: ValidationError, cls: type, tree: Mapping[str, Any], prefix: str) -> str:
@@ -67,7 +67,7 @@ def explain(error: ValidationError, cls: type, tree: Mapping[str, Any], prefix: 
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, SettingError):
         key = f"{where}.{cause.key}" if where else cause.key
-        return f"{prefix}{key} = {cause.value!r}: expected {cause.allowed}"
+        return f"{prefix}{key} = {redacted(cause.value, key)!r}: expected {cause.allowed}"
     annotation, value, keys = cls, tree, list[str]()
     for part in first["loc"]:  # down to the setting; what follows is inside its value
         hints = typing.get_type_hints(annotation) if is_dataclass(annotation) else {}
@@ -77,7 +77,8 @@ def explain(error: ValidationError, cls: type, tree: Mapping[str, Any], prefix: 
         if part not in value:
             return f"{prefix}{'.'.join(keys)} is not set, and it has no default"
         annotation, value = hints[str(part)], value[str(part)]
-    return f"{prefix}{'.'.join(keys)} = {redacted(value)!r}: expected {allowed(annotation)}"
+    key = ".".join(keys)
+    return f"{prefix}{key} = {redacted(value, key)!r}: expected {allowed(annotation)}"
 
 
 def allowed(annotation: Any) -> str:
@@ -102,8 +103,9 @@ def _or(words: list[str]) -> str:
 
 
 def redacted(value: Any, name: str = "") -> Any:
-    """`value` with what looks like a secret, by the name it has in a mapping, as `***`."""
-    if isinstance(value, Mapping):
-        options = typing.cast(Mapping[Any, Any], value)
-        return {key: redacted(child, str(key)) for key, child in options.items()}
-    return "***" if any(word in name.lower() for word in SECRET_WORDS) else value
+    """`value` of a setting of this name, as a message may show it."""
+    if isinstance(value, Mapping) or name.startswith("storage"):
+        return shown(value, name)
+    if not isinstance(value, str):
+        return value
+    return HIDDEN if is_secret_name(name) else scrub(value)

@@ -1,7 +1,8 @@
 """How the pipeline reaches files: every URI of a run goes through `open_filesystem`.
 
 One fsspec filesystem serves reading videos, reading manifests and writing the dataset, so there is
-one place for credentials (`storage:` in the config) and one set of errors.
+one place for credentials (`storage:` in the config), for asking again (`pipeline.remote`) and for
+errors: OSErrors only, without secrets.
 
 The decoder process imports this, and starts often: neither pyarrow nor pydantic comes with it.
 """
@@ -19,14 +20,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import fsspec  # pyright: ignore[reportMissingTypeStubs]
 from fsspec.implementations.local import LocalFileSystem  # pyright: ignore[reportMissingTypeStubs]
 
+from pipeline.secrets import signed
+
 if TYPE_CHECKING:
     import pyarrow.fs
 
     from pipeline.config import StorageOptions
 
 PART_BYTES = 1 << 18  # one read of an archive for a video in it
-BLOCK_BYTES = 4 * 1024 * 1024  # one ranged read of a remote video
-MAX_BLOCKS = 16  # kept per open video: an index at the end of the file does not evict the frames
+RETRY = "retry_s"  # beside the protocols in `storage`: how long a call may go on failing
+RETRY_S = 300.0  # if it is not set
+NO_QUERIES: Mapping[str, str] = {}
 
 
 def protocol_of(uri: str) -> str:
@@ -56,6 +60,11 @@ def shard_of(uri: str) -> str | None:
     return uri if uri.lower().endswith(".tar") else None
 
 
+def address_of(uri: str, queries: Mapping[str, str]) -> str:
+    """Where to read a video of a row now: rows are without what signs an address."""
+    return signed(uri, queries.get(shard_of(uri) or uri))
+
+
 def is_local(uri: str) -> bool:
     return protocol_of(uri) in ("file", "local")
 
@@ -75,19 +84,37 @@ def absolute(uri: str, base: str | None = None) -> str:
 
 
 def open_filesystem(uri: str, storage: StorageOptions) -> tuple[Any, str]:
-    """The fsspec filesystem of `uri` and the path inside it.
-
-    Listings are never cached: the driver looks at folders that workers write to.
+    """The fsspec filesystem of `uri` and the path inside it. A remote one is asked again while it
+    fails in a way that passes, for as long as `storage` says.
     """
     if is_local(uri):
         return LocalFileSystem(auto_mkdir=True), absolute(uri)
+    from pipeline.remote import RemoteFileSystem  # noqa: PLC0415  # see above
+
     protocol = protocol_of(uri)
-    library = cast(Any, fsspec)
-    aliases = library.get_filesystem_class(protocol).protocol  # a text, or several: ("s3", "s3a")
+    aliases = cast(Any, fsspec).get_filesystem_class(protocol).protocol  # ("s3", "s3a"), or a text
     names = (protocol, *((aliases,) if isinstance(aliases, str) else aliases))
     given = next((storage[name] for name in names if name in storage), {})
-    fs: Any = library.filesystem(protocol, **{"use_listings_cache": False, **given})
-    return fs, str(fs._strip_protocol(uri))  # the only spelling fsspec offers for this
+    fs = RemoteFileSystem(protocol, given, patience_of(storage))
+    return fs, str(fs.raw._strip_protocol(uri))  # the only spelling fsspec offers for this
+
+
+def open_file(uri: str, storage: StorageOptions, block_bytes: int = 1 << 20) -> BinaryIO:
+    """A file for reading from its start on; `block_bytes` come with one request."""
+    if is_local(uri):
+        return Path(absolute(uri)).open("rb")
+    fs, path = open_filesystem(uri, storage)
+    return cast(BinaryIO, io.BufferedReader(fs.open(path, block_bytes=block_bytes), 1 << 16))
+
+
+def with_patience(storage: StorageOptions, most_s: float) -> StorageOptions:
+    """The same storage, asked again for at most `most_s`."""
+    return {**storage, RETRY: min(most_s, patience_of(storage))}
+
+
+def patience_of(storage: StorageOptions) -> float:
+    """For how many seconds a call may go on failing."""
+    return storage.get(RETRY, RETRY_S)
 
 
 def arrow_filesystem(uri: str, storage: StorageOptions) -> tuple[pyarrow.fs.FileSystem, str]:
@@ -96,32 +123,10 @@ def arrow_filesystem(uri: str, storage: StorageOptions) -> tuple[pyarrow.fs.File
 
     if is_local(uri):
         return pyarrow.fs.LocalFileSystem(), absolute(uri)
+    from pipeline.arrow_storage import StorageHandler  # noqa: PLC0415  # see above
+
     fs, path = open_filesystem(uri, storage)
-    return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fs)), path
-
-
-def is_missing(error: FileNotFoundError) -> bool:
-    """Is the file really not there? fsspec's web client says so of every failure, a refused
-    connection included, and keeps the failure as the cause.
-    """
-    cause = error.__cause__
-    if not isinstance(cause, TimeoutError) and not type(cause).__module__.startswith("aiohttp"):
-        return True
-    return getattr(cause, "status", None) in (404, 410)
-
-
-def _open_remote(fs: Any, path: str) -> BinaryIO:
-    """Raises OSError only: FileNotFoundError for what is not there, PermissionError, or others."""
-    cache = {"cache_type": "blockcache", "cache_options": {"maxblocks": MAX_BLOCKS}}
-    try:
-        return fs.open(path, "rb", block_size=BLOCK_BYTES, **cache)
-    except Exception as error:
-        masked = isinstance(error, FileNotFoundError) and not is_missing(error)
-        if isinstance(error, OSError) and not masked:
-            raise
-        cause = error.__cause__ if masked else error  # botocore's errors are no OSErrors
-        kind = PermissionError if getattr(cause, "status", None) in (401, 403) else OSError
-        raise kind(f"{type(cause).__name__}: {cause}") from error
+    return pyarrow.fs.PyFileSystem(StorageHandler(fs)), path
 
 
 def part_of(row: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -136,22 +141,32 @@ def open_video(
 ) -> Generator[str | BinaryIO]:
     """A video as a decoder wants it: the path of a local file, else a seekable file that caches its
     blocks. `part` is where a video inside a tar archive lies: (offset, size) in bytes.
+
+    Raises OSErrors only, also at the end of the block: a decoder may take bytes that did not come
+    for the end of the video, and show what it has.
     """
-    if uri.startswith("tar://"):
+    archive = shard_of(uri) if uri.startswith("tar://") else None
+    if archive is not None and part is None:
+        raise ValueError(f"{uri}: its place in the archive is not given")
+    if is_local(archive or uri):
         if part is None:
-            raise ValueError(f"{uri}: its place in the archive is not given")
-        with _open_file(shard_of(uri) or uri, storage) as file:
+            yield absolute(uri)
+            return
+        with Path(absolute(archive or uri)).open("rb") as file:
             yield cast(BinaryIO, io.BufferedReader(_Part(file, *part), PART_BYTES))
-    elif is_local(uri):
-        yield absolute(uri)
-    else:
-        with _open_file(uri, storage) as file:
-            yield file
+        return
+    from pipeline.remote import Patience  # noqa: PLC0415  # see above
 
-
-def _open_file(uri: str, storage: StorageOptions) -> BinaryIO:
-    fs, path = open_filesystem(uri, storage)
-    return fs.open(path, "rb") if is_local(uri) else _open_remote(fs, path)
+    fs, path = open_filesystem(archive or uri, storage)
+    with fs.open(path, Patience(fs.retry_s)) as file:
+        try:
+            whole = None if part is None else io.BufferedReader(_Part(file, *part), PART_BYTES)
+            yield cast(BinaryIO, whole or file)
+        except Exception:
+            if file.failure is None:
+                raise
+        if file.failure is not None:
+            raise file.failure
 
 
 class _Part(io.RawIOBase):

@@ -20,6 +20,7 @@ from pipeline.record import FileRecord, RunRecord, read_record
 from pipeline.schema import CAPTIONS, ERRORS
 from pipeline.stages.plan import Ids, as_ids, raw_id
 from pipeline.summary import figures
+from pipeline.transient import StorageUnavailableError
 
 READ_BYTES = 8 << 20
 NAMED_IDS = 10
@@ -193,6 +194,8 @@ class _Files:
                     self.find("wrong_schema", below, ", ".join(sorted(str(f) for f in odd)))
                 wanted = {"clip_id", "run_id", "status"} & set(schema.names)
                 table = parquet.read(columns=sorted(wanted))
+        except StorageUnavailableError:
+            raise
         except (OSError, pa.ArrowException) as error:
             if say_unreadable:
                 self.find("unreadable_file", below, str(error).splitlines()[0])

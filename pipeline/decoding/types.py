@@ -9,11 +9,14 @@ import numpy.typing as npt
 
 from lvspec.video import CODES as VIDEO_CODES
 from lvspec.video import Clip, DecoderName, FrameSpec, VideoError, VideoInfo
+from pipeline.secrets import scrub, unsigned
+from pipeline.transient import StorageUnavailableError
 
 CODES: Final[dict[str, str]] = {
     **VIDEO_CODES,
     "no_permission": "the storage refuses to hand over the file",
     "read_failed": "the storage failed while the file was read",
+    "storage_unavailable": "the storage did not answer, however often it was asked",
     "decode_timeout": "reading and decoding took longer than video.timeout_s",
     "decode_memory": "decoding took more memory than video.memory_mb",
     "decode_crashed": "the decoder died, or raised what no file should cause",
@@ -68,12 +71,16 @@ def failed(error: Exception, uri: str) -> Failed:
         case VideoError():
             return Failed(error.code, error.message)
         case FileNotFoundError():
-            return Failed("missing_file", f"there is no file {uri}")
-        case PermissionError():
-            return Failed("no_permission", str(error))
+            return Failed("missing_file", f"there is no file {unsigned(uri)[0]}")
         case OSError():
-            return Failed("read_failed", str(error))
+            return Failed(_code(error), scrub(str(error)))
         case MemoryError():
             return Failed("decode_memory", f"an allocation failed: {error}")
         case _:
-            return Failed("decode_crashed", f"{type(error).__name__}: {error}")
+            return Failed("decode_crashed", scrub(f"{type(error).__name__}: {error}"))
+
+
+def _code(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "no_permission"
+    return "storage_unavailable" if isinstance(error, StorageUnavailableError) else "read_failed"

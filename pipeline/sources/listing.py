@@ -5,14 +5,13 @@ folder), other storage folder by folder, each of which its client holds while it
 """
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 # fsspec brings no types
-from fsspec.asyn import sync  # pyright: ignore[reportMissingTypeStubs]
 from fsspec.implementations.local import LocalFileSystem  # pyright: ignore[reportMissingTypeStubs]
 
-PAGE = 1000  # objects of an S3 answer
+PAGE = 1000  # objects of an S3 answer, which is asked for again by itself if it fails
 
 File = tuple[str, Mapping[str, Any] | None]
 """Path inside the filesystem, and what the listing says of it: None for a link to nowhere."""
@@ -22,7 +21,7 @@ def list_files(fs: Any, root: str) -> Iterator[File]:
     """Every file below `root`. Raises what the client raises for any folder that it cannot list."""
     if isinstance(fs, LocalFileSystem):
         return _list_local(fs, root)
-    if hasattr(fs, "_iterdir"):  # s3fs
+    if hasattr(fs, "call_s3"):  # s3fs
         return _list_pages(fs, root)
     return _list_folders(fs, root)
 
@@ -57,21 +56,17 @@ def _is_loop(link: str, on_the_way: tuple[str, ...]) -> bool:
 
 def _list_pages(fs: Any, root: str) -> Iterator[File]:
     bucket, key, _ = fs.split_path(root)
-    objects = fs._iterdir(bucket, delimiter="", prefix=f"{key.rstrip('/')}/" if key else "")
-    take: Any = sync  # fsspec leaves it unannotated
-    while page := take(fs.loop, _take, objects):
-        for info in page:
-            if not info["name"].endswith("/"):  # a console's marker of an empty folder
-                yield info["name"], info
-
-
-async def _take(objects: AsyncIterator[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    page: list[Mapping[str, Any]] = []
-    async for info in objects:
-        page.append(info)
-        if len(page) == PAGE:
-            break
-    return page
+    asked = {"Bucket": bucket, "Prefix": f"{key.rstrip('/')}/" if key else "", "MaxKeys": PAGE}
+    after: dict[str, str] = {}
+    while True:
+        page: Mapping[str, Any] = fs.call_s3("list_objects_v2", **asked, **after)
+        for item in page.get("Contents", ()):
+            if not item["Key"].endswith("/"):  # a console's marker of an empty folder
+                name = f"{bucket}/{item['Key']}"
+                yield name, {**item, "name": name, "size": item["Size"], "type": "file"}
+        if not page.get("IsTruncated"):
+            return
+        after = {"ContinuationToken": page["NextContinuationToken"]}
 
 
 def _list_folders(fs: Any, root: str) -> Iterator[File]:

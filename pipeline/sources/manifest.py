@@ -14,6 +14,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
@@ -22,8 +23,10 @@ import pyarrow.parquet as pq
 from pipeline.config import StorageOptions
 from pipeline.errors import SourceError
 from pipeline.schema import ERRORS
+from pipeline.secrets import has_password, scrub, unsigned
 from pipeline.sources.video_ref import VideoRef
-from pipeline.storage import absolute, is_missing, open_filesystem
+from pipeline.storage import absolute, open_file, protocol_of, shard_of
+from pipeline.transient import StorageUnavailableError
 
 COLUMNS = ("uri", "video_id", "start_s", "end_s", "prompt")
 Row = tuple[int, Mapping[str, Any]]
@@ -36,14 +39,14 @@ def list_manifest(uri: str, storage: StorageOptions) -> Iterator[VideoRef]:
     A relative `uri` is meant from the manifest's folder. A row that is malformed raises
     `SourceError` with its place.
     """
-    folder = absolute(uri).rsplit("/", 1)[0]
+    folder = absolute(_without_query(uri)).rsplit("/", 1)[0]
     for place, row in _rows(uri, storage):
         yield _parse(row, place, folder)
 
 
 def _rows(uri: str, storage: StorageOptions) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Rows of the file with their place (`clips.jsonl:3`) for messages."""
-    name = uri.rsplit("/", 1)[-1]
+    name = _without_query(uri).rsplit("/", 1)[-1]
     plain = name.lower().removesuffix(".gz")
     reader = READERS.get(plain.rsplit(".", 1)[-1])
     if reader is None:
@@ -51,20 +54,21 @@ def _rows(uri: str, storage: StorageOptions) -> Iterator[tuple[str, Mapping[str,
             f"source.manifest: {uri}: expected a name ending in .jsonl, .csv, .parquet or .txt (a "
             "URI per line), each also with .gz"
         )
-    packed = "gzip" if plain != name.lower() else None
     number = 0
     try:
-        fs, path = open_filesystem(uri, storage)
-        with fs.open(path, "rb", compression=packed) as file:
+        with ExitStack() as stack:
+            file: Any = stack.enter_context(open_file(uri, storage))
+            if plain != name.lower():
+                file = stack.enter_context(gzip.GzipFile(fileobj=file))
             for number, row in reader(file):
                 yield f"{name}:{number}", row
     except FileNotFoundError as error:
-        if is_missing(error):
-            raise SourceError(f"source.manifest: there is no file {uri}") from error
-        cause = error.__cause__
-        raise SourceError(f"source.manifest: cannot read {uri}: {cause}") from error
+        raise SourceError(f"source.manifest: there is no file {uri}") from error
     except SourceError:
         raise
+    except StorageUnavailableError as error:
+        said = f"source.manifest: cannot read {scrub(uri)}: {error}"
+        raise StorageUnavailableError(said) from None
     except Exception as error:  # whatever the storage's client or a parser raises
         where = f" after row {number}" if number else ""
         raise SourceError(f"source.manifest: cannot read {uri}{where}: {error}") from error
@@ -143,14 +147,30 @@ def _parse(row: Mapping[str, Any], place: str, folder: str) -> VideoRef:
     if uri is None:
         columns = ", ".join(row) or "none"
         raise SourceError(f"source.manifest: {place}: `uri` is missing (columns here: {columns})")
+    if has_password(uri):
+        raise SourceError(
+            f"source.manifest: {place}: `uri` holds a password; put it into `storage` instead"
+        )
+    own, query = unsigned(absolute(uri, base=folder))
     return VideoRef(
-        uri=absolute(uri, base=folder),
-        video_id=_text_of(row, "video_id", place) or uri,
+        uri=own,
+        video_id=_text_of(row, "video_id", place) or unsigned(uri)[0],
+        query=query,
         start_s=_seconds(row, "start_s", place),
         end_s=_seconds(row, "end_s", place),
         prompt=_text_of(row, "prompt", place),
         place=place,
     )
+
+
+def queries_of(uri: str, storage: StorageOptions) -> dict[str, str]:
+    """The query of each file whose address in a manifest is signed, by the address without it."""
+    refs = list_manifest(uri, storage)
+    return {shard_of(ref.uri) or ref.uri: ref.query for ref in refs if ref.query is not None}
+
+
+def _without_query(uri: str) -> str:
+    return uri.partition("?")[0] if protocol_of(uri) in ("http", "https") else uri
 
 
 def _text_of(row: Mapping[str, Any], key: str, place: str) -> str | None:

@@ -8,10 +8,12 @@ from fsspec.utils import glob_translate  # pyright: ignore  # fsspec brings no t
 
 from pipeline.config import StorageOptions
 from pipeline.errors import SourceError
+from pipeline.secrets import scrub
 from pipeline.sources.listing import list_files
 from pipeline.sources.look_up import look_up
 from pipeline.sources.video_ref import VideoRef, size_of, source_version
-from pipeline.storage import absolute, is_local, is_missing, open_filesystem, protocol_of
+from pipeline.storage import absolute, is_local, open_filesystem, protocol_of
+from pipeline.transient import StorageUnavailableError
 
 WEB = ("http", "https")
 Wanted = Callable[[str], bool]
@@ -52,14 +54,13 @@ def _list(prefix: str, wanted: Wanted, globs: str, storage: StorageOptions) -> I
             if wanted(relative):
                 matched += 1
                 yield _ref(prefix, path, relative, info)
-        found = seen or fs.isdir(root)
-    except Exception as error:
-        # Credentials, endpoint, permissions, in the words of whichever client it is (botocore's
-        # errors are no OSErrors): the source, not one video.
-        gone = isinstance(error, FileNotFoundError) and is_missing(error)
-        if seen or not gone:
-            cause = error.__cause__ if isinstance(error, FileNotFoundError) else error
-            raise SourceError(f"source.prefix: cannot list {prefix}: {cause}") from error
+        found = bool(seen) or (protocol_of(prefix) not in WEB and bool(fs.info(root)))
+    except StorageUnavailableError as error:
+        said = f"source.prefix: cannot list {scrub(prefix)}: {error}"
+        raise StorageUnavailableError(said) from None
+    except Exception as error:  # credentials, permissions: of the source, not of one video
+        if seen or not isinstance(error, FileNotFoundError):
+            raise SourceError(f"source.prefix: cannot list {prefix}: {error}") from error
         found = False
     if not found:
         raise SourceError(f"source.prefix: there is no folder, prefix or file {prefix}")
@@ -73,10 +74,11 @@ def _list(prefix: str, wanted: Wanted, globs: str, storage: StorageOptions) -> I
 def _is_file(fs: Any, root: str, prefix: str) -> bool:
     if prefix.endswith("/"):
         return False
-    if (
-        protocol_of(prefix) in WEB
-    ):  # every address is a file to its client; a page with links is not
-        return not fs.isdir(root)
+    if protocol_of(prefix) in WEB:  # all is a file to its client; a page with links is not
+        try:
+            return not fs.ls(root)
+        except ValueError:  # no text
+            return True
     return fs.info(root)["type"] == "file"
 
 

@@ -10,14 +10,16 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 
 import pyarrow as pa
 
 from pipeline.config import VIDEO_SUFFIXES, StorageOptions
+from pipeline.secrets import signed
+from pipeline.sources.outage import Outage
 from pipeline.sources.video_ref import MISSING_VERSION, UNSEEN_VERSIONS, VideoRef
-from pipeline.storage import open_filesystem, shard_of, tar_uri
+from pipeline.storage import open_file, shard_of, tar_uri
+from pipeline.transient import StorageUnavailableError
 
 CHUNK = 64  # shards whose headers are read together
 THREADS = 16
@@ -65,13 +67,19 @@ def expand_shards(
     A shard that is not there, cannot be read to its end or holds no video stays in the stream as
     itself, and so becomes an error row.
     """
-    refs, read = iter(refs), partial(_contents, storage=storage, store=store)
+    refs, outage = iter(refs), Outage(storage)
+
+    def read(shard: str, ref: VideoRef) -> Contents | None:
+        return outage.ask(lambda patient: _contents(shard, ref, patient, store))
+
     with ThreadPoolExecutor(THREADS) as pool:
         while chunk := list(islice(refs, CHUNK)):
             known = (ref for ref in chunk if ref.source_version not in UNSEEN_VERSIONS)
-            shards = {s: ref.source_version for ref in known if (s := shard_of(ref.uri))}
-            found = pool.map(read, shards.keys(), shards.values())
-            contents = dict(zip(shards, found, strict=True))
+            shards = {s: ref for ref in known if (s := shard_of(ref.uri))}
+            found = list(pool.map(read, shards.keys(), shards.values()))
+            outage.judge(found)
+            unread = Contents({}, whole=False)
+            contents = {s: one or unread for s, one in zip(shards, found, strict=True)}
             for ref in chunk:
                 shard = shard_of(ref.uri)
                 yield from [ref] if shard not in contents else _expand(ref, contents[shard])
@@ -101,12 +109,12 @@ def _placed(ref: VideoRef, member: Member) -> VideoRef:
     )
 
 
-def _contents(shard: str, version: str, storage: StorageOptions, store: IndexStore) -> Contents:
-    key = hashlib.blake2b(f"{shard}\n{version}".encode(), digest_size=16).hexdigest()
+def _contents(shard: str, ref: VideoRef, storage: StorageOptions, store: IndexStore) -> Contents:
+    key = hashlib.blake2b(f"{shard}\n{ref.source_version}".encode(), digest_size=16).hexdigest()
     kept = store.load(key)
     if kept is not None:
         return Contents({row["name"]: Member(**row) for row in kept.to_pylist()}, whole=True)
-    contents = _read_headers(shard, storage)
+    contents = _read_headers(signed(shard, ref.query), storage)
     if contents.whole:
         rows = [vars(member) for member in contents.members.values()]
         store.save(key, pa.Table.from_pylist(rows, schema=MEMBERS))
@@ -116,9 +124,8 @@ def _contents(shard: str, version: str, storage: StorageOptions, store: IndexSto
 def _read_headers(shard: str, storage: StorageOptions) -> Contents:
     members: dict[str, Member] = {}  # a name that comes again replaces what came before, as in tar
     try:
-        fs, path = open_filesystem(shard, storage)
         with (
-            fs.open(path, "rb", block_size=HEADER_BLOCK) as file,
+            open_file(shard, storage, HEADER_BLOCK) as file,
             tarfile.open(fileobj=file, mode="r:") as archive,
         ):
             while (info := archive.next()) is not None:
@@ -127,6 +134,8 @@ def _read_headers(shard: str, storage: StorageOptions) -> Contents:
                     members[info.name] = Member(info.name, info.offset_data, info.size)
             file.seek(archive.offset)  # a header cut off ends the loop as the end mark does
             whole = file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
+    except StorageUnavailableError:
+        raise
     except Exception:  # no archive, cut off, storage: the shard's own row says so when it is read
         return Contents(members, whole=False)
     return Contents(members, whole)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.secrets import signed
+
 MISSING_VERSION = "missing"
 UNKNOWN_VERSION = "unknown"  # storage did not answer
 UNSEEN_VERSIONS = (MISSING_VERSION, UNKNOWN_VERSION)
@@ -15,7 +17,8 @@ UNSEEN_VERSIONS = (MISSING_VERSION, UNKNOWN_VERSION)
 class VideoRef:
     """One clip: a span of one video. `start_s`/`end_s` are seconds from the start of the file, None
     = its ends. `offset_bytes` is where the video begins in its tar shard (None: it is a file of
-    its own). `place` is where the source names it (`clips.csv:7`), for messages.
+    its own). `place` is where the source names it (`clips.csv:7`), for messages. `query` is that of
+    a signed address: it comes and goes, serves for reading only and is never kept.
     """
 
     uri: str
@@ -27,6 +30,12 @@ class VideoRef:
     offset_bytes: int | None = None
     source_version: str = MISSING_VERSION
     place: str | None = None
+    query: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Where to read it now."""
+        return signed(self.uri, self.query)
 
 
 def source_version(info: Mapping[str, Any] | None) -> str:

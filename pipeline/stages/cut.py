@@ -17,16 +17,21 @@ from pipeline.decoding.process import decoder_process
 from pipeline.decoding.types import Failed
 from pipeline.metrics import count_uncut
 from pipeline.schema import CUT
-from pipeline.storage import part_of
+from pipeline.storage import NO_QUERIES, address_of, part_of, with_patience
 from pipeline.worker_log import log_failures
 
 
 def cut_row(
-    row: Mapping[str, Any], clips: ClipSettings, memory_mb: int, storage: StorageOptions
+    row: Mapping[str, Any],
+    clips: ClipSettings,
+    memory_mb: int,
+    storage: StorageOptions,
+    queries: Mapping[str, str] = NO_QUERIES,
 ) -> dict[str, Any]:
     """One MANIFEST row of a whole video -> one CUT row."""
     started = time.perf_counter()
-    job = CutJob(row["uri"], part_of(row), clips, storage)
+    patient = with_patience(storage, clips.timeout_s / 2)
+    job = CutJob(address_of(row["uri"], queries), part_of(row), clips, patient)
     result = decoder_process().run(job, clips.timeout_s, memory_mb)
     if isinstance(result, Failed):
         columns = {
@@ -43,10 +48,16 @@ def cut_row(
 
 
 def cut_table(
-    table: pa.Table, *, run_id: str, clips: ClipSettings, memory_mb: int, storage: StorageOptions
+    table: pa.Table,
+    *,
+    run_id: str,
+    clips: ClipSettings,
+    memory_mb: int,
+    storage: StorageOptions,
+    queries: Mapping[str, str] = NO_QUERIES,
 ) -> pa.Table:
     """What Ray Data runs: MANIFEST rows in, as many CUT rows out."""
-    rows = [cut_row(row, clips, memory_mb, storage) for row in table.to_pylist()]
+    rows = [cut_row(row, clips, memory_mb, storage, queries) for row in table.to_pylist()]
     log_failures(rows, "cut", run_id)
     for row in rows:
         if code := row.get("error_code"):

@@ -20,7 +20,7 @@ from pipeline.decoding.types import Decoded, Failed, Job, ReadClip
 from pipeline.frames import NO_FRAMES, pack, to_table
 from pipeline.metrics import count_read
 from pipeline.schema import DECODED, VIDEO_COLUMNS
-from pipeline.storage import part_of
+from pipeline.storage import NO_QUERIES, address_of, part_of, with_patience
 from pipeline.worker_log import log_failures
 
 NO_VIDEO: Mapping[str, Any] = {column.name: None for column in VIDEO_COLUMNS}
@@ -32,21 +32,23 @@ def decode_row(
     video: VideoSettings,
     storage: StorageOptions,
     read: ReadClip = read_clip,
+    queries: Mapping[str, str] = NO_QUERIES,
 ) -> dict[str, Any]:
     """One MANIFEST row -> one DECODED row (without run_id): frames and what the file is, or an
     error with one of `pipeline.decoding.types.CODES`.
 
-    `read` is called in the decoder process. Raises RuntimeError if none can be started.
+    `read` is called in the decoder process. `queries` are those of signed addresses, by the address
+    without them. Raises RuntimeError if none can be started.
     """
     started = time.perf_counter()
     with FrameMemory() as memory:
         job = Job(
-            row["uri"],
+            address_of(row["uri"], queries),
             row["start_s"],
             row["end_s"],
             spec=spec,
             decoder=video.decoder,
-            storage=storage,
+            storage=with_patience(storage, video.timeout_s / 2),
             memory=memory.path,
             read=read,
             part=part_of(row),
@@ -67,12 +69,14 @@ def decode_table(
     video: VideoSettings,
     storage: StorageOptions,
     read: ReadClip = read_clip,
+    queries: Mapping[str, str] = NO_QUERIES,
 ) -> Iterator[pa.Table]:
     """What Ray Data runs: MANIFEST rows in, as many DECODED rows out, one by one to keep memory
     flat.
     """
     for row in table.to_pylist():
-        decoded = {**decode_row(row, spec, video, storage, read), "run_id": run_id}
+        decoded = decode_row(row, spec, video, storage, read, queries)
+        decoded["run_id"] = run_id
         count_read(decoded)
         log_failures([decoded], "decode", run_id)
         yield to_table(decoded, DECODED)

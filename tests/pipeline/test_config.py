@@ -80,9 +80,20 @@ def message(*assignments: str) -> str:
         ),
         (
             "storage={s3: {secret: hush}, gs: 5}",
-            "storage = {'s3': {'secret': '***'}, 'gs': 5}: expected a section per protocol, such "
-            "as  s3: {anon: true}",
+            "storage.gs = 5: expected a section of options, such as  {anon: true}",
         ),
+        (
+            "storage=hush",
+            "storage = '***': expected a section per protocol, such as  s3: {anon: true}",
+        ),
+        ("storage.retry_s=-1", "storage.retry_s = -1: expected a number of seconds from 0"),
+        ("storage.retry_s=long", "storage.retry_s = '***': expected a number of seconds from 0"),
+        ("storage.retry_s=.nan", "storage.retry_s = nan: expected a number of seconds from 0"),
+        (
+            "storag.s3.secret=hush",
+            "storag = {'s3': {'secret': '***'}}: there is no such setting; did you mean storage?",
+        ),
+        ("output.token=hush", "--set output.token=***: output = '***' has no keys below it"),
         ("clips.stride_s=x", "clips.stride_s = 'x': expected a number or null"),
         ("clips.mode=cuts", "clips.mode = 'cuts': expected 'whole', 'windows' or 'scenes'"),
         ("clips.length_s=0", "clips.length_s = 0.0: expected a number above 0"),
@@ -181,3 +192,23 @@ def test_naming_another_policy_drops_the_options_of_the_one_before() -> None:
     assert exact.decoding.policy == Exact()
     same = parse_config(apply_assignments(tree, ["decoding.policy.name=lvspec"]))
     assert same.decoding.policy == Lvspec(loose_share=0.5)
+
+
+def test_a_line_of_yaml_that_cannot_be_read_is_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("storage:\n  s3: {key: AKIA, secret: hush: hush}\n")
+    with pytest.raises(ConfigError, match="not valid YAML in line 2") as caught:
+        load_config(path)
+    assert "hush" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_secret_in_the_wrong_place_is_not_quoted() -> None:
+    assert message("s3_secret=hush").startswith("s3_secret = '***': there is no such setting")
+    assert "hush" not in message("source.manifest=https://ann:hush@host/m.csv")
+
+
+def test_how_long_storage_is_asked_again_shows_and_can_be_set() -> None:
+    assert settings().storage == {"retry_s": 300.0}
+    assert settings("storage.s3.anon=true").storage == {"retry_s": 300.0, "s3": {"anon": True}}
+    assert "retry_s: 5" in to_yaml(settings("storage.retry_s=5"))

@@ -16,8 +16,7 @@ from pipeline.sources import read_source
 from pipeline.storage import arrow_filesystem, client_problem, open_video, part_of
 from tests.pipeline.servers import serving
 
-QUICK = {"config_kwargs": {"retries": {"max_attempts": 0}}}
-S3 = {"s3": {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s", **QUICK}}
+S3 = {"s3": {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s"}, "retry_s": 0}
 
 
 @pytest.fixture
@@ -51,8 +50,9 @@ def failure(uri: str) -> Failed:
         (410, "missing_file"),
         (401, "no_permission"),
         (403, "no_permission"),
-        (500, "read_failed"),
-        (503, "read_failed"),
+        (500, "storage_unavailable"),
+        (503, "storage_unavailable"),
+        (501, "read_failed"),
     ],
 )
 def test_a_web_servers_answer_is_told_apart(web: str, status: int, code: str) -> None:
@@ -62,7 +62,7 @@ def test_a_web_servers_answer_is_told_apart(web: str, status: int, code: str) ->
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:9/v.mp4", "s3://bucket/v.mp4"])
 def test_a_refused_connection_is_not_a_missing_file(uri: str) -> None:
     found = failure(uri)
-    assert found.code == "read_failed"
+    assert found.code == "storage_unavailable"
     assert "connect" in found.message.lower()
 
 

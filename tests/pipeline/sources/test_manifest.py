@@ -14,6 +14,7 @@ from pipeline.config import SourceSettings
 from pipeline.errors import SourceError
 from pipeline.schema import ERRORS
 from pipeline.sources import VideoRef, read_source
+from pipeline.transient import StorageUnavailableError
 
 ROWS = [
     {"uri": "a.mp4", "video_id": "first", "start_s": 1.5, "end_s": 3.0, "prompt": "Why?"},
@@ -145,7 +146,11 @@ def test_a_missing_manifest_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_refused_connection_is_not_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"cannot read http://127.0.0.1:9/m.csv: .* connect"):
-        list(read_source(SourceSettings(manifest="http://127.0.0.1:9/m.csv"), {}))
+    with pytest.raises(
+        StorageUnavailableError, match=r"cannot read http://127.0.0.1:9/m.csv: .*connect"
+    ):
+        list(read_source(SourceSettings(manifest="http://127.0.0.1:9/m.csv"), {"retry_s": 0}))
     (tmp_path / "m.txt").write_text("http://127.0.0.1:9/a.mp4\n")
-    assert [ref.source_version for ref in refs(tmp_path / "m.txt")] == ["unknown"]
+    source = SourceSettings(manifest=str(tmp_path / "m.txt"))
+    found = read_source(source, {"retry_s": 0})
+    assert [ref.source_version for ref in found] == ["unknown"]
