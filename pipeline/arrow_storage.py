@@ -19,7 +19,7 @@ from pipeline.remote import RemoteFileSystem
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")  # a folder is a part of a name
 
 
-class StorageHandler(pyarrow.fs.FileSystemHandler):
+class StorageHandler(pyarrow.fs.FileSystemHandler):  # pyright: ignore[reportUntypedBaseClass]
     """What `pyarrow.fs.PyFileSystem` calls; paths are inside `fs`."""
 
     def __init__(self, fs: RemoteFileSystem) -> None:

@@ -164,9 +164,8 @@ class RemoteFile(io.RawIOBase):
     ) -> None:
         self._fs, self._path, self._patience, self._at = fs, path, patience, 0
         self._block_bytes = block_bytes
-        self._file: Any = None
         self.failure: OSError | None = None  # what ended the reading, whatever a decoder made of it
-        fs.call(self._open, patience)
+        self._file: Any = fs.call(self._open, patience)
         self._is_seekable: bool = self._file.seekable()
         self.size: int | None = self._file.size if self._is_seekable else None
         self._state = self._version()
@@ -219,7 +218,7 @@ class RemoteFile(io.RawIOBase):
     def _read(self, raw: Any, wanted: int) -> bytes:
         try:
             if self._file is None:
-                self._open(raw)
+                self._file = self._open(raw)
                 self._go_on()
             if self._is_seekable:
                 self._file.seek(self._at)
@@ -231,9 +230,9 @@ class RemoteFile(io.RawIOBase):
             raise
         return data
 
-    def _open(self, raw: Any) -> None:
+    def _open(self, raw: Any) -> Any:
         blocks = {"cache_type": "blockcache", "cache_options": {"maxblocks": MAX_BLOCKS}}
-        self._file = raw.open(self._path, "rb", block_size=self._block_bytes, **blocks)
+        return raw.open(self._path, "rb", block_size=self._block_bytes, **blocks)
 
     def _go_on(self) -> None:
         """Take a file that was opened anew to where the last one was."""

@@ -154,4 +154,4 @@ def _status(error: BaseException) -> int | None:
         found = found or getattr(response, "status_code", None)
         if found is None and type(error).__name__ == "HttpError":  # `code` is much else elsewhere
             found = getattr(error, "code", None)
-    return int(found) if isinstance(found, int) or str(found).isdigit() else None
+    return int(found) if found is not None and str(found).isdigit() else None

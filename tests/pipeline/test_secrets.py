@@ -3,7 +3,6 @@
 import io
 import json
 from collections.abc import Iterator
-from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -167,7 +166,6 @@ def test_no_canary_gets_out(
     s3_endpoint: str,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = {"aws_access_key_id": "t", "aws_secret_access_key": "t"}
     client = boto3.client("s3", endpoint_url=s3_endpoint, region_name="us-east-1", **keys)
@@ -187,8 +185,7 @@ def test_no_canary_gets_out(
         }
         config = tmp_path / "job.yaml"
         config.write_text(yaml.safe_dump(tree))
-        monkeypatch.setattr(command, "caption_corpus", partial(caption_corpus, backend=FAKE))
-        code = command.main(["--config", str(config), "--json"])
+        code = command.main(["--config", str(config), "--json"], FAKE)
         command.main(["--config", str(config), "--print-config"])
     said = "".join(capfd.readouterr())
     expected = {"good": 0, "video that never comes": 3, "bad bucket": 2, "denied": 2}

@@ -33,7 +33,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refs(manifest: Path, **source: Any) -> list[VideoRef]:
-    return list(read_source(SourceSettings(manifest=str(manifest), **source), {}))
+    settings = SourceSettings(manifest=str(manifest), **source)
+    return list(read_source(settings, {"retry_s": 0.2}))
 
 
 def write_manifest(folder: Path, kind: str) -> Path:
