@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol, TextIO
 
 from tqdm import tqdm
 
+from pipeline.secrets import scrub
+
 LogFormat = Literal["text", "json"]
 FIELDS = "fields"  # of a log record: what its JSON object has besides
 
@@ -42,7 +44,12 @@ class JsonFormatter(logging.Formatter):
         message = record.getMessage()
         if record.exc_info:
             message += f": {self.formatException(record.exc_info)}"
-        about = {"time": when, "level": record.levelname.lower(), **fields, "message": message}
+        about = {
+            "time": when,
+            "level": record.levelname.lower(),
+            **fields,
+            "message": scrub(message),
+        }
         return json.dumps(about, ensure_ascii=False, default=str)
 
 

@@ -36,6 +36,12 @@ def test_json_is_one_object_a_line_with_the_run() -> None:
     assert (third["event"], third["tokens"]) == ("published", 4)
 
 
+def test_json_holds_no_signature() -> None:
+    out = io.StringIO()
+    Messages(out, "json")("read https://b/a.mp4?X-Amz-Signature=abc: 403", "clip_failed")
+    assert json.loads(out.getvalue())["message"] == "read https://b/a.mp4?X-Amz-Signature=***: 403"
+
+
 def test_progress_has_its_numbers() -> None:
     out = io.StringIO()
     Messages(out, "json").progress(Shown("caption", "clips", 50, 100, 10, 5.0))
