@@ -38,8 +38,8 @@ def test_json_is_one_object_a_line_with_the_run() -> None:
 
 def test_json_holds_no_signature() -> None:
     out = io.StringIO()
-    Messages(out, "json")("read https://b/a.mp4?X-Amz-Signature=abc: 403", "clip_failed")
-    assert json.loads(out.getvalue())["message"] == "read https://b/a.mp4?X-Amz-Signature=***: 403"
+    Messages(out, "json")("read https://b/a.mp4?X-Amz-Signature=abc (403)", "clip_failed")
+    assert json.loads(out.getvalue())["message"] == "read https://b/a.mp4?X-Amz-Signature=*** (403)"
 
 
 def test_progress_has_its_numbers() -> None:
