@@ -34,9 +34,9 @@ Every measure prints a table, and one line of JSON as its last.
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, *, prog: str | None = None) -> int:
     """Run one measure; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = command_line(prog).parse_args(arguments)
     try:
         return options.command(options)
     except JobError as error:
@@ -140,8 +140,10 @@ def _show(points: list[dict[str, float]]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line(prog: str | None = None) -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
+        prog=prog,
         description="Measure the throughput of the captioning plan.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -33,6 +33,8 @@ COMMANDS = {
     ),
     "verify": Command("jobs.verify_dataset", "check a published dataset"),
     "bench decode": Command("jobs.benchmark_decode", "measure decoding methods"),
+    "bench throughput": Command("jobs.benchmark_throughput", "measure the plan on a cluster"),
+    "evaluate": Command("jobs.evaluate", "score decoding methods on benchmarks of videos"),
     "config check": Command(
         _CORPUS, "check a config, its models and its output", ("--check-config",)
     ),

@@ -37,9 +37,9 @@ exit codes:
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, *, prog: str | None = None) -> int:
     """Run the evaluation; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    options = command_line(prog).parse_args(arguments)
     try:
         if options.write_demo:
             demo.write(options.write_demo, options.scenes)
@@ -106,8 +106,10 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line(prog: str | None = None) -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
+        prog=prog,
         description="Score decoding methods on benchmarks of video understanding.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
