@@ -225,6 +225,9 @@ def table(summary: RunSummary) -> str:
             ("speedup (estimated)", _figure(summary.speedup, " x plain decoding")),
             ("clips/s", _figure(summary.clips_per_s, "")),
         ]
+    for flag, count in (("truncated", summary.truncated), ("degenerate", summary.degenerate)):
+        if count:
+            rows.append((flag, f"{count} (column `{flag}`)"))
     if summary.already_held:
         rows.append(("already there", str(summary.already_held)))
     if summary.deleted:

@@ -94,6 +94,13 @@ CAPTION_COLUMNS = (
         pa.string(),
         "`stop` (the model ended it) or `length` (max_new_tokens reached)",
     ),
+    Column("truncated", pa.bool_(), "The caption was cut at max_new_tokens"),
+    Column(
+        "degenerate",
+        pa.bool_(),
+        "The caption loops: it ends in the same words three times or more (24 tokens at least), or "
+        "few of its 4-grams are different ones",
+    ),
     Column(
         "num_generated_tokens", pa.int32(), "Tokens of the caption, end token included", "tokens"
     ),

@@ -12,6 +12,7 @@ from pipeline.schema import CAPTIONS, ERRORS
 
 pc: Any = pyarrow.compute  # its functions are made at import, so type checkers see none
 NONE = Deleted()
+FLAGS = ("truncated", "degenerate")
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class RunSummary:
     seconds_by_stage: `plan`, `caption` and `publish` are wall clock of this attempt; `read`,
     `prefill` and `decode` are sums over clips, which run in parallel.
     mean_accepted_length: tau over all rounds of the run. speedup: sum of plain_s over sum of
-    decode_s. deleted: rows of the dataset whose videos the source no longer has, and the first of
-    those videos (deleted.parquet lists all). resumed_runs: summaries of the unfinished runs that
-    this call finished.
+    decode_s. truncated, degenerate: captions with these flags. deleted: rows of the dataset whose
+    videos the source no longer has, and the first of those videos (deleted.parquet lists all).
+    resumed_runs: summaries of the unfinished runs that this call finished.
     """
 
     run_id: str | None
@@ -40,6 +41,8 @@ class RunSummary:
     speedup: float | None
     clips_per_s: float | None
     seconds_by_stage: dict[str, float]
+    truncated: int = 0
+    degenerate: int = 0
     replaced: int = 0
     already_held: int = 0
     deleted: int = 0
@@ -89,12 +92,12 @@ def summarize(
     captions = dataset.scan(dataset.parquet_files(dataset.captions(run_id)), CAPTIONS)
     measured = ["num_generated_tokens", "num_spec_steps", "num_draft_tokens"]
     measured += ["num_accepted_draft_tokens", "plain_s", "read_s", "prefill_s", "decode_s"]
-    table = captions.to_table(columns=measured)
+    table = captions.to_table(columns=[*measured, *FLAGS])
     total = {name: float(pc.sum(table[name]).as_py() or 0) for name in measured}
     errors = dataset.scan(dataset.parquet_files(dataset.errors(run_id)), ERRORS)
     failures = errors.to_table(columns=["error_code", "read_s"])
     total["read_s"] += float(pc.sum(failures["read_s"]).as_py() or 0)
-    rows = table.num_rows + failures.num_rows
+    rows, flagged = table.num_rows + failures.num_rows, _flagged(table)
     return RunSummary(
         run_id=run_id,
         output=output,
@@ -112,6 +115,8 @@ def summarize(
             **{name: round(value, 3) for name, value in seconds.items()},
             **{name: round(total[f"{name}_s"], 3) for name in ("read", "prefill", "decode")},
         },
+        truncated=flagged["truncated"],
+        degenerate=flagged["degenerate"],
         replaced=replaced,
         already_held=already_held,
         deleted=deleted.rows,
@@ -123,9 +128,14 @@ def figures(dataset: Dataset, run_id: str) -> dict[str, Any]:
     """Those figures of a summary that its rows tell again at any time."""
     captions = dataset.scan(dataset.parquet_files(dataset.captions(run_id)), CAPTIONS)
     errors = dataset.scan(dataset.parquet_files(dataset.errors(run_id)), ERRORS)
-    tokens = captions.to_table(columns=["num_generated_tokens"])["num_generated_tokens"]
+    table = captions.to_table(columns=["num_generated_tokens", *FLAGS])
+    tokens = int(pc.sum(table["num_generated_tokens"]).as_py() or 0)
     codes = errors.to_table(columns=["error_code"])["error_code"]
-    return {"tokens": int(pc.sum(tokens).as_py() or 0), "failed_by_code": _counts(codes)}
+    return {"tokens": tokens, "failed_by_code": _counts(codes), **_flagged(table)}
+
+
+def _flagged(captions: pa.Table) -> dict[str, int]:
+    return {flag: int(pc.sum(captions[flag]).as_py() or 0) for flag in FLAGS}
 
 
 def _counts(codes: pa.ChunkedArray) -> dict[str, int]:

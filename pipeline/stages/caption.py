@@ -14,6 +14,7 @@ import pyarrow.compute
 from lvspec.config import DecodeSettings, ModelSettings
 from lvspec.types import Generation, Refusal, Request
 from pipeline.backend import Backend, Captioner
+from pipeline.captioning.loops import is_degenerate
 from pipeline.frames import unpack
 from pipeline.metrics import BusyClock, count_captioned
 from pipeline.schema import CAPTION_COLUMNS, FRAME_COLUMNS, ROWS
@@ -86,9 +87,12 @@ def _refused(refusal: Refusal) -> dict[str, Any]:
 
 def _captioned(generation: Generation) -> dict[str, Any]:
     stats = generation.stats
+    ended = generation.finish_reason == "stop"  # by an end token, which is no word of the caption
     return {
         "caption": generation.text,
         "finish_reason": generation.finish_reason,
+        "truncated": generation.finish_reason == "length",
+        "degenerate": is_degenerate(generation.token_ids[: -1 if ended else None]),
         "num_generated_tokens": stats.num_generated_tokens,
         "num_prompt_tokens": stats.num_prompt_tokens,
         "num_video_tokens": stats.num_video_tokens,

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,11 @@ def test_the_table_says_where_the_dataset_is() -> None:
         "already there  7",
         "dataset        s3://b/out/captions",
     ]
+
+
+def test_the_table_counts_flagged_captions_where_there_are_any() -> None:
+    flagged = replace(nothing_new("s3://b/out", "f", 0, {}), degenerate=3)
+    assert "degenerate  3 (column `degenerate`)" in caption_corpus.table(flagged).splitlines()
 
 
 def test_it_runs_from_any_folder_without_installation(config: Path, tmp_path: Path) -> None:

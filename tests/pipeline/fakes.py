@@ -14,7 +14,8 @@ from pipeline.backend import Backend
 class FakeCaptioner:
     """Captions a clip by the size and brightness of its frames; `target` scripts trouble.
 
-    target "slow:<s>" sleeps per clip, "refuse" refuses all, "broken" raises like a dead engine.
+    target "slow:<s>" sleeps per clip, "refuse" refuses all, "loop" repeats itself, "broken" raises
+    like a dead engine.
     """
 
     def __init__(self, models: ModelSettings, decoding: DecodeSettings) -> None:
@@ -35,6 +36,9 @@ class FakeCaptioner:
                 continue
             shape = "x".join(str(n) for n in request.frames.shape)
             text = f"{request.prompt or self.prompt} {shape} {int(request.frames.mean())}"
+            if self.script == "loop":
+                yield Generation(request.id, text, (7,) * 40, "length", STATS)
+                continue
             yield Generation(request.id, text, (1, 2, 3, 4), "stop", STATS)
 
 

@@ -71,6 +71,16 @@ def test_the_summary_counts_what_is_published(done: tuple[Path, RunSummary]) -> 
     assert verify(dataset).findings == []
 
 
+def test_flagged_captions_are_counted(done: tuple[Path, RunSummary], tmp_path: Path) -> None:
+    assert (done[1].truncated, done[1].degenerate) == (0, 0)
+    write_video(tmp_path / "videos" / "a.mp4", brightness=60)
+    summary, _ = caption(settings(tmp_path, "models.target=loop"))
+    assert (summary.succeeded, summary.truncated, summary.degenerate) == (1, 1, 1)
+    (row,) = rows(tmp_path, "captions")
+    assert (row["truncated"], row["degenerate"]) == (True, True)
+    assert verify(Dataset.open(str(tmp_path / "out"), {})).findings == []
+
+
 def test_commits_were_made_every_few_rows(done: tuple[Path, RunSummary]) -> None:
     staged = list((done[0] / "out" / "runs").rglob("rows/*.parquet"))
     assert len(staged) == 3  # 12 rows, 4 per commit

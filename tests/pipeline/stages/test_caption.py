@@ -46,6 +46,7 @@ def test_rows_keep_their_order_and_answers_go_to_their_clips() -> None:
     assert result["status"].to_pylist() == ["ok", "error", "ok", "ok"]
     first = result.to_pylist()[0]
     assert (first["mean_accepted_length"], first["speedup"]) == (1.5, 2.5)
+    assert (first["truncated"], first["degenerate"]) == (False, False)
 
 
 def test_a_refusal_is_an_error_row() -> None:
@@ -79,3 +80,16 @@ def test_an_engine_that_loses_doubles_or_invents_a_clip_is_an_error(ids: tuple[s
 
 def test_a_table_of_failures_needs_no_engine() -> None:
     assert caption_table(decoded({"clip_id": "b", **ERROR}), Scripted()).num_rows == 1
+
+
+class Looping:
+    """Says the same word until its tokens are used up."""
+
+    def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]:
+        for request in requests:
+            yield Generation(request.id, "so so so", (7,) * 40, "length", STATS)
+
+
+def test_cut_and_looping_captions_are_flagged() -> None:
+    (row,) = caption_table(decoded(good("a", 1)), Looping()).to_pylist()
+    assert (row["status"], row["truncated"], row["degenerate"]) == ("ok", True, True)

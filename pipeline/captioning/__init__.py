@@ -1,0 +1,1 @@
+"""What is looked at in captions beside their making. `loops`: captions that repeat themselves."""
