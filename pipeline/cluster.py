@@ -6,8 +6,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Generator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, MutableMapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,26 +38,27 @@ def connect(say: Messages | None = None, **logical: int) -> Generator[None]:
     # Ray Data's actors have arguments in the object store, which Ray's core logs as an error each
     # time.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    repeating = repeated_by(say) if say is not None and say.is_json else None
     try:
-        is_json = say is not None and say.is_json
-        _start({**_arguments(os.environ), **logical, "log_to_driver": is_json})
-        # `StoppedError` says what went wrong.
-        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
-        if say is not None and say.is_json:
-            say.take_over("ray")
-            with repeated_by(say):
-                yield
-        else:
+        with ExitStack() as entered:
+            arguments = {**_arguments(os.environ), **logical, "log_to_driver": bool(repeating)}
+            _start(arguments, lambda: repeating and entered.enter_context(repeating))
+            # `StoppedError` says what went wrong.
+            logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+            if say is not None and say.is_json:
+                say.take_over("ray")
             yield
     finally:
         ray.shutdown()
 
 
-def _start(arguments: Mapping[str, Any]) -> None:
+def _start(arguments: Mapping[str, Any], started: Callable[[], object]) -> None:
+    """Start Ray or connect to it; `started` is called while its first words are still held back."""
     for attempt in range(1, STARTS + 1):
         try:
             with _own_sigterm(), _without_chatter():
                 ray.init(**arguments)
+                started()
         except Exception as error:  # Ray raises a bare Exception for "timed out during startup"
             ray.shutdown()
             if attempt == STARTS or "timed out during startup" not in str(error):
