@@ -207,7 +207,10 @@ def _checkpoint(folder: str, dataset: Dataset) -> CheckpointConfig:
 
 def _reason(error: RayError) -> str:
     """The exception at the root, in one line. Ray hands it over as text only: the tracebacks of
-    every process it passed through, the root's first and each ended by its exception.
+    every process it passed through, the root's first, each ended by its exception, and advice.
     """
     root = str(error).split("The above exception was the direct cause")[0]
-    return root.strip().splitlines()[-1].strip()
+    lines = root.strip().splitlines()
+    indented = [number for number, line in enumerate(lines) if line.startswith("  ")]
+    ends = lines[indented[-1] + 1 :] if indented else lines[-1:]
+    return (ends or lines)[0].strip()
