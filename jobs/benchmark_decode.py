@@ -168,7 +168,7 @@ def picture(points: list[Point], file: Path) -> None:
         axes.axvline(1.0, color="grey", linewidth=0.8)
         axes.set_yscale("symlog", linthresh=0.2, linscale=0.8)
         axes.set_yticks(_TICKS, [f"{tick:g}" for tick in _TICKS], minor=False)
-        axes.set_ylim(60, -0.3)
+        axes.set_ylim(60, -1)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
         axes.set_title(f"batch {batch}: up and to the right is better")
         axes.set_xlabel("decode speedup over plain decoding")

@@ -13,7 +13,8 @@ import numpy.typing as npt
 _WARM_UP = 2  # rounds that no length is judged by
 _FIRST_PROBES = (3, 5, 9, 17, 33)  # rounds
 _PROBE_EVERY = 128
-_WINDOW = 9  # samples: old ones must not price a machine that has become faster or slower
+_WINDOW = 9  # samples, and
+_FRESH = 256  # rounds: old ones must not price a machine that has become faster or slower
 
 
 class StepCosts:
@@ -22,6 +23,7 @@ class StepCosts:
     def __init__(self) -> None:
         self._rounds: dict[int, int] = {}
         self._seconds: dict[int, dict[int, deque[float]]] = {}  # rows -> drafted tokens -> samples
+        self._seen: dict[tuple[int, int], int] = {}  # rows, tokens -> the round of the latest one
 
     def due(self, rows: int) -> bool:
         """Whether to measure a plain step now: a few times early, then rarely (under 1 % of the
@@ -36,6 +38,7 @@ class StepCosts:
             return  # a slow first draft would make its length look dear for ever
         known = self._seconds.setdefault(rows, {})
         known.setdefault(length, deque(maxlen=_WINDOW)).append(seconds)
+        self._seen[rows, length] = self._rounds.get(rows, 0)
 
     def plain_step_s(self, rows: int) -> float | None:
         """Seconds of a plain step at `rows` rows, or of the nearest measured number of rows."""
@@ -48,15 +51,19 @@ class StepCosts:
         """Seconds of a round that drafts 0..longest tokens at `rows` rows, float [longest + 1].
 
         A plain step costs what was measured, drafts cost a line through what was measured: each
-        token more is one step of the draft and one token to verify. None until a plain step and a
-        draft were measured; of the line's two numbers the first draft gives one, the plain step
-        stands in for the other.
+        token more is one step of the draft and one token to verify. Lengths that were not drafted
+        lately say nothing. None until a plain step and a draft were measured; where one length
+        alone is known, the plain step is the line's other end. That prices longer drafts too low,
+        so that they are tried.
         """
         known = self._seconds.get(rows, {})
         if 0 not in known or len(known) < 2:
             return None
         plain = median(known[0])
-        drafts = {length: seconds for length, seconds in known.items() if length}
+        oldest = self._rounds.get(rows, 0) - _FRESH
+        latest = max((n for n in known if n), key=lambda n: self._seen[rows, n])
+        fresh = {n for n in known if n and self._seen[rows, n] >= oldest}
+        drafts = {n: known[n] for n in fresh | {latest}}
         lengths = [*drafts, 0] if len(drafts) == 1 else [*drafts]
         weights = np.sqrt([len(known[length]) for length in lengths])
         slope, start = np.polyfit(lengths, [median(known[n]) for n in lengths], 1, w=weights)

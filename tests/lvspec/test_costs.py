@@ -68,6 +68,16 @@ def test_plain_steps_are_measured_rarely():
     assert sum(costs.due(4) for _ in range(1280)) <= 5 + 10
 
 
+def test_a_length_that_was_dear_long_ago_is_tried_again():
+    costs = measured([20], rounds=12)
+    costs._seconds[1][20].extend([0.2] * 9)  # while something else had the processor
+    for number in range(400):
+        if costs.due(1):
+            costs.add(1, 0, PLAIN)
+        costs.add(1, 4 + number % 2, START + PER_TOKEN * (4 + number % 2))
+    assert costs.round_s(1, 20)[20] == pytest.approx(START + 20 * PER_TOKEN)
+
+
 def test_other_row_counts_lend_their_plain_step():
     costs = measured([8], rows=4)
     assert costs.plain_step_s(3) == PLAIN
