@@ -10,6 +10,7 @@ from transformers.utils import logging as transformers_logging
 
 import lvspec
 from lvspec.config import DRAFTERS, POLICY_SETTINGS, DecodeSettings, FrameSettings, ModelSettings
+from lvspec.pieces import token_texts
 
 COLORS = {"exact": "32", "loose": "33", "shift": "35", "target": "1"}
 MEANING = {
@@ -85,18 +86,11 @@ def as_json(result: lvspec.Generation) -> str:
 
 
 def _paint(pair: lvspec.Pair, result: lvspec.Generation) -> str:
-    """Pieces of the text by token: the text up to a token, less the text up to the one before, so
-    that letters of several tokens come out whole.
-    """
-    decode, ids = pair.target.tokenizer.decode, result.token_ids
-    painted, before = "", ""
-    for place, reason in enumerate(result.reasons or ()):
-        text = decode(ids[: place + 1], skip_special_tokens=True)
-        if text.endswith("\ufffd"):  # half a letter: it comes with the next token
-            continue
-        painted += f"\033[{COLORS[reason]}m{text[len(before) :]}\033[0m"
-        before = text
-    return painted
+    texts = token_texts(pair.target.tokenizer, result.token_ids)
+    return "".join(
+        f"\033[{COLORS[reason]}m{text}\033[0m"
+        for text, reason in zip(texts, result.reasons or (), strict=True)
+    )
 
 
 def _colored(choice: str) -> bool:

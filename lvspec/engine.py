@@ -4,11 +4,13 @@ Plain decoding is this loop with nothing drafted. A new policy, drafter or famil
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import isnan
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +24,7 @@ from lvspec.drafters import Arrival, Round, make_drafter
 from lvspec.judge import Judge
 from lvspec.models.base import Prepared
 from lvspec.pair import Pair
+from lvspec.pieces import token_texts
 from lvspec.slots import SlotModel, num_compiled
 from lvspec.table import Block, Ints, Table, emit
 from lvspec.types import REASONS, Generation, GenerationStats, Refusal, Request, Stops
@@ -144,6 +147,17 @@ class Engine:
                 return
             for slot in self._finished():
                 yield self._release(slot, reasons)
+
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        """A caption in pieces, one per token: see `lvspec.pieces.token_texts`. May be called from
+        any thread while the engine runs.
+        """
+        return token_texts(self._own_tokenizer, token_ids)
+
+    @cached_property
+    def _own_tokenizer(self) -> Any:
+        """A copy: a tokenizer that encodes on one thread must not be read on another."""
+        return deepcopy(self.pair.target.tokenizer)
 
     @torch.inference_mode()
     def _admit(self, request: Request) -> Refusal | None:

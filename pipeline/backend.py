@@ -4,7 +4,7 @@
 the caption actors, so it holds functions, never models.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,9 +16,22 @@ from pipeline.errors import BackendError
 
 
 class Captioner(Protocol):
-    """Runs requests; results come in any order, one per request."""
+    """Runs requests; results come in any order, one per request.
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]: ...
+    reasons, relevance: results say why each token was emitted, and how much it depends on the
+    video. plain: nothing is drafted. `token_texts`: a caption in pieces, one per token.
+    """
+
+    def run(
+        self,
+        requests: Iterable[Request],
+        *,
+        reasons: bool = False,
+        relevance: bool = False,
+        plain: bool = False,
+    ) -> Iterator[Generation | Refusal]: ...
+
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]: ...
 
 
 @dataclass(frozen=True)

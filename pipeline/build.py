@@ -24,6 +24,7 @@ from pipeline.config import JobSettings
 from pipeline.dataset import COMPRESSION, Dataset
 from pipeline.errors import StoppedError
 from pipeline.flow import Flow, Step
+from pipeline.samples import chosen_of
 from pipeline.schedule import Schedule
 from pipeline.schema import CUT, ROWS
 from pipeline.sources.manifest import queries_of
@@ -84,6 +85,7 @@ def _pipeline(
     decode: Callable[..., Iterator[pa.Table]],
 ) -> None:
     least, most = settings.caption.pool
+    chosen = chosen_of(dataset, run_id, settings.run)
     (
         _read(dataset, run_id, "manifest", schedule.rows_per_block)
         .map_batches(
@@ -101,7 +103,7 @@ def _pipeline(
         )
         .map_batches(
             Caption,
-            fn_constructor_args=(backend, settings.models, settings.decoding),
+            fn_constructor_args=(backend, settings.models, settings.decoding, chosen),
             # The blocks that decoding made, one a call: where Ray cuts blocks it copies frames.
             batch_size=schedule.rows_per_block,
             batch_format="pyarrow",

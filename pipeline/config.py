@@ -37,6 +37,8 @@ VIDEO_SUFFIXES = (
 VIDEO_GLOBS = tuple(f"**/*.{suffix}" for suffix in VIDEO_SUFFIXES)
 PROTOCOLS = ("file", "s3", "gs", "gcs", "az", "abfs", "abfss", "http", "https")
 
+MOST_SAMPLES = 2000  # what one page shows without a wait
+
 S = typing.TypeVar("S")
 StorageOptions = Mapping[str, Any]  # a mapping of fsspec options per protocol, and `retry_s`
 
@@ -139,18 +141,27 @@ class RunSettings:
         actors hold. A caption call gets as many, or fewer where that shares work better.
     max_error_share: share of failed clips above which the job ends with exit code 3.
     part_bytes: largest size of a published Parquet file.
+    audit_share: share of a run's clips, at least four, that are decoded plainly as well, to measure
+        what the policy changes and whether estimated speedups are true; 0 is none. Each costs about
+        what plain decoding of it takes.
+    samples: clips of a run that keep a strip of frames and their tokens, for people; 0 is none.
     """
 
     rows_per_commit: int = 32
     max_error_share: float = 0.05
     part_bytes: int = 128 * 1024 * 1024
+    audit_share: float = 0.01
+    samples: int = 200
 
     def __post_init__(self) -> None:
         for key in ("rows_per_commit", "part_bytes"):
             if getattr(self, key) < 1:
                 raise SettingError(key, getattr(self, key), "at least 1")
-        if not 0 <= self.max_error_share <= 1:
-            raise SettingError("max_error_share", self.max_error_share, "0 to 1")
+        for key in ("max_error_share", "audit_share"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise SettingError(key, getattr(self, key), "0 to 1")
+        if not 0 <= self.samples <= MOST_SAMPLES:
+            raise SettingError("samples", self.samples, f"0 to {MOST_SAMPLES}")
 
 
 @dataclass(frozen=True)

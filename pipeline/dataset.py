@@ -3,6 +3,7 @@
     <output>/dataset.json                  the settings whose captions this dataset holds
     <output>/captions/run=<id>/            published captions; `_SUCCESS` is written last
     <output>/errors/run=<id>/              clips that failed, with the reason
+    <output>/samples/run=<id>/             frames, tokens and audits of a few captioned clips
     <output>/deleted.parquet               rows whose videos the source no longer has
     <output>/shards/                       what is in tar shards, so that they are read once
     <output>/lock.json                     the driver that works on it now
@@ -33,6 +34,7 @@ from pipeline.config import StorageOptions
 from pipeline.storage import arrow_filesystem
 
 COMPRESSION = "zstd"
+KINDS = ("captions", "errors", "samples")  # folders of published files
 
 
 def new_run_id() -> str:
@@ -61,6 +63,9 @@ class Dataset:
     def errors(self, run_id: str) -> str:
         return self.path("errors", f"run={run_id}")
 
+    def samples(self, run_id: str) -> str:
+        return self.path("samples", f"run={run_id}")
+
     def run(self, run_id: str, *parts: str) -> str:
         return self.path("runs", run_id, *parts)
 
@@ -83,7 +88,7 @@ class Dataset:
 
     def runs_with_rows(self) -> list[str]:
         """Ids of runs that have a folder among the captions or errors, published or not."""
-        names = (*self._children("captions"), *self._children("errors"))
+        names = (n for folder in KINDS for n in self._children(folder))
         return sorted({name.removeprefix("run=") for name in names})
 
     def published_runs(self) -> list[str]:

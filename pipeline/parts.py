@@ -21,20 +21,20 @@ pc: Any = pyarrow.compute  # its functions are made at import, so type checkers 
 def write_parts(
     dataset: Dataset,
     staged: list[str],
-    status: str,
+    wanted: Any,
     schema: pa.Schema,
     folder: str,
     max_bytes: int,
     wrote: Callable[[int], object] = lambda rows: None,
 ) -> list[FileRecord]:
-    """Write the rows of one status into parts of at most about `max_bytes`, as the staged files
-    take them. `wrote` is told how many rows each part has.
+    """Write the rows that are `wanted` (a filter) into parts of at most about `max_bytes`, as the
+    staged files take them. `wrote` is told how many rows each part has.
 
     Ids are uniform hashes, so ranges of them are equal shares: rows are dealt to one temporary file
     per part, and each is sorted alone. Memory is bounded by one part whatever the run's size.
     """
     dataset.remove_folder(folder)
-    scan, wanted = dataset.scan(staged, ROWS), pc.field("status") == status
+    scan = dataset.scan(staged, ROWS)
     num_rows, num_all = scan.count_rows(filter=wanted), scan.count_rows()
     if not num_rows:  # a part without rows, so that whoever reads the folder finds its columns
         empty = schema.empty_table()

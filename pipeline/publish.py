@@ -16,7 +16,7 @@ from pipeline.dataset import Dataset
 from pipeline.parts import write_parts
 from pipeline.reconcile import planned_ids, reconcile
 from pipeline.record import RunRecord, encode_part, read_record, write_record
-from pipeline.schema import CAPTIONS, ERRORS, MANIFEST
+from pipeline.schema import CAPTIONS, ERRORS, MANIFEST, SAMPLES
 
 pc: Any = pyarrow.compute  # its functions are made at import, so type checkers see none
 
@@ -37,9 +37,9 @@ def publish(
     part_bytes: int,
     wrote: Callable[[int], object] = lambda rows: None,
 ) -> Published:
-    """Write captions/ and errors/ of a run. Rows of the same clips in other published runs go (of
-    an older version of the file, or a failure tried again), so that a clip id stays unique. `wrote`
-    is told of rows as they are written.
+    """Write captions/, errors/ and samples/ of a run. Rows of the same clips in other published
+    runs go (of an older version of the file, or a failure tried again), so that a clip id stays
+    unique. `wrote` is told of captions and errors as they are written.
 
     Raises `ReconciliationError`.
     """
@@ -49,19 +49,26 @@ def publish(
         for folder in ("rows", "uncut")
         for path in dataset.parquet_files(dataset.run(run_id, folder))
     ]
-    parts = {
-        status: write_parts(dataset, staged, status, schema, folder, part_bytes, wrote)
-        for status, schema, folder in (
-            ("ok", CAPTIONS, dataset.captions(run_id)),
-            ("error", ERRORS, dataset.errors(run_id)),
+    status = pc.field("status")
+    sampled = (status == "ok") & pc.field("flags").is_valid()  # an empty list: for no flag
+    captions, errors = (
+        write_parts(dataset, staged, wanted, schema, folder, part_bytes, wrote)
+        for wanted, schema, folder in (
+            (status == "ok", CAPTIONS, dataset.captions(run_id)),
+            (status == "error", ERRORS, dataset.errors(run_id)),
         )
-    }
-    captions, errors = (sum(part.rows for part in parts[status]) for status in ("ok", "error"))
-    record = RunRecord(captions, errors, (*parts["ok"], *parts["error"]))
+    )
+    samples = write_parts(
+        dataset, staged, sampled, SAMPLES, dataset.samples(run_id), part_bytes
+    )
+    num_captions, num_errors = (sum(part.rows for part in parts) for parts in (captions, errors))
+    record = RunRecord(num_captions, num_errors, (*captions, *errors, *samples))
     write_record(dataset, run_id, record)
     going = _Going.of(dataset, run_id)
     others = (other for other in dataset.published_runs() if other != run_id)
-    return Published(captions, errors, sum(_drop(dataset, other, going) for other in others))
+    return Published(
+        num_captions, num_errors, sum(_drop(dataset, other, going) for other in others)
+    )
 
 
 def mark_success(dataset: Dataset, run_id: str) -> None:
@@ -114,6 +121,7 @@ def _drop(dataset: Dataset, run_id: str, going: _Going) -> int:
     for folder, schema, columns in (
         (dataset.captions(run_id), CAPTIONS, looked_at),
         (dataset.errors(run_id), ERRORS, [*looked_at, "error_stage"]),
+        (dataset.samples(run_id), SAMPLES, looked_at),
     ):
         for path in dataset.parquet_files(folder):
             scan = dataset.scan([path], schema)
@@ -121,7 +129,7 @@ def _drop(dataset: Dataset, run_id: str, going: _Going) -> int:
             num_going = pc.sum(mask).as_py() or 0
             if num_going:
                 _rewrite(dataset, run_id, path, scan.to_table().filter(pc.invert(mask)))
-            dropped += num_going
+            dropped += 0 if schema is SAMPLES else num_going
     return dropped
 
 

@@ -7,7 +7,8 @@ made them); calls hand it their requests and wait for their answers.
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from queue import SimpleQueue
 
 from lvspec.types import Generation, Refusal, Request
@@ -16,26 +17,47 @@ from pipeline.backend import Captioner
 Answers = SimpleQueue[Generation | Refusal | BaseException]
 
 
+@dataclass(frozen=True)
+class Mode:
+    """What a run of the engine is asked for; requests of one mode share a run."""
+
+    reasons: bool
+    relevance: bool
+    plain: bool
+
+
 class SharedEngine:
     """A `Captioner` whose `run` may be called by several threads at once."""
 
     def __init__(self, captioner: Captioner) -> None:
         self._captioner = captioner
-        self._waiting: deque[Request] = deque()
+        self._waiting: dict[Mode, deque[Request]] = {}
         self._callers: dict[str, Answers] = {}  # by request id
         self._changed = threading.Condition()
         threading.Thread(target=self._serve, name="engine", daemon=True).start()
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]:
-        """Results of these requests, as they finish.
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return self._captioner.token_texts(token_ids)
+
+    def run(
+        self,
+        requests: Iterable[Request],
+        *,
+        reasons: bool = False,
+        relevance: bool = False,
+        plain: bool = False,
+    ) -> Iterator[Generation | Refusal]:
+        """Results of these requests, as they finish. Those of another mode wait until the engine
+        has none left of the mode it is in.
 
         Raises what the engine raised, in every call that was waiting then.
         """
+        mode = Mode(reasons, relevance, plain)
         answers: Answers = SimpleQueue()
         asked = list(requests)
         with self._changed:
             self._callers |= {request.id: answers for request in asked}
-            self._waiting.extend(asked)
+            self._waiting.setdefault(mode, deque()).extend(asked)
             self._changed.notify()
         for _ in asked:
             answer = answers.get()
@@ -46,15 +68,20 @@ class SharedEngine:
     def _serve(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting)
+                self._changed.wait_for(self._next_mode)
+                mode = self._next_mode()
+                assert mode is not None
             try:
-                for answer in self._captioner.run(_Arrivals(self._waiting)):
+                for answer in self._captioner.run(_Arrivals(self._waiting[mode]), **asdict(mode)):
                     self._hand_over(answer)
                 with self._changed:
-                    if not self._waiting and self._callers:
+                    if not self._next_mode() and self._callers:
                         raise RuntimeError(f"the engine lost clips: {sorted(self._callers)}")
             except BaseException as error:  # it goes to those who wait: whatever it is, they end
                 self._fail(error)
+
+    def _next_mode(self) -> Mode | None:
+        return next((mode for mode, waiting in self._waiting.items() if waiting), None)
 
     def _hand_over(self, answer: Generation | Refusal) -> None:
         caller = self._callers.pop(answer.request_id, None)
@@ -66,7 +93,8 @@ class SharedEngine:
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:
-            self._waiting.clear()
+            for waiting in self._waiting.values():
+                waiting.clear()
             callers = {id(answers): answers for answers in self._callers.values()}
             self._callers.clear()
         for answers in callers.values():

@@ -17,15 +17,15 @@ import pyarrow.parquet as pq
 from pipeline.dataset import Dataset
 from pipeline.planning import read_counts
 from pipeline.record import FileRecord, RunRecord, read_record
-from pipeline.schema import CAPTIONS, ERRORS
+from pipeline.schema import CAPTIONS, ERRORS, LATER_COLUMNS, SAMPLES
 from pipeline.stages.plan import Ids, as_ids, raw_id
 from pipeline.summary import figures
 from pipeline.transient import StorageUnavailableError
 
 READ_BYTES = 8 << 20
 NAMED_IDS = 10
-KINDS = {"captions": CAPTIONS, "errors": ERRORS}
-STATUS = {"captions": "ok", "errors": "error"}
+KINDS = {"captions": CAPTIONS, "errors": ERRORS, "samples": SAMPLES}
+STATUS = {"captions": "ok", "errors": "error", "samples": "ok"}
 
 CODES = {
     "missing_file": "a published file is gone",
@@ -121,14 +121,17 @@ def _miscounts(dataset: Dataset, run_id: str, record: RunRecord, are_sound: bool
         yield f"{rows} rows were published, its manifest has {planned}"
     summary = dataset.read_json(dataset.run(run_id, "summary.json")) or {}
     told = {"manifest_rows": rows, "succeeded": record.captions, "failed": record.errors}
-    left = {kind: sum(f.rows for f in record.files if f.path.startswith(kind)) for kind in KINDS}
+    left = {
+        kind: sum(f.rows for f in record.files if f.path.startswith(kind))
+        for kind in ("captions", "errors")
+    }
     none_replaced = left == {"captions": record.captions, "errors": record.errors}
     if are_sound and none_replaced:
         told |= figures(dataset, run_id)
     for name, value in told.items():
         if summary.get(name) != value:
             yield f"summary.json says {name} = {summary.get(name)}, the files say {value}"
-    if any(left[kind] > getattr(record, kind) for kind in KINDS):
+    if any(left[kind] > getattr(record, kind) for kind in left):
         yield f"files.json lists more rows than were published: {left}"
 
 
@@ -149,8 +152,8 @@ class _Files:
     def read_unrecorded(self, record: RunRecord | None) -> None:
         """Files that no record names; without any record they are read all the same."""
         known = set() if record is None else {file.path for file in record.files}
-        folders = (self._dataset.captions(self._run_id), self._dataset.errors(self._run_id))
-        for folder in folders:
+        for kind in KINDS:
+            folder = self._dataset.path(kind, f"run={self._run_id}")
             for path in self._dataset.parquet_files(folder):
                 below = path[len(self._dataset.root) :].lstrip("/")
                 if below not in known:
@@ -189,8 +192,11 @@ class _Files:
             with self._dataset.fs.open_input_file(self._dataset.path(below)) as file:
                 parquet = pq.ParquetFile(file)
                 schema = parquet.schema_arrow
+                odd = set[pa.Field]()
                 if not schema.equals(KINDS[kind]):
                     odd = set(schema).symmetric_difference(KINDS[kind])
+                    odd = {column for column in odd if column.name not in LATER_COLUMNS}
+                if odd:
                     self.find("wrong_schema", below, ", ".join(sorted(str(f) for f in odd)))
                 wanted = {"clip_id", "run_id", "status"} & set(schema.names)
                 table = parquet.read(columns=sorted(wanted))
@@ -200,10 +206,11 @@ class _Files:
             if say_unreadable:
                 self.find("unreadable_file", below, str(error).splitlines()[0])
             return None
-        self._result.rows += table.num_rows
+        self._result.rows += table.num_rows if kind != "samples" else 0
         if "clip_id" in wanted:
             clips = table["clip_id"].to_pylist()
-            self._ids.append((below, as_ids(b"".join(map(raw_id, clips)))))
+            if kind != "samples":  # those are there among the captions, too
+                self._ids.append((below, as_ids(b"".join(map(raw_id, clips)))))
             if clips != sorted(clips):
                 self.find("wrong_rows", below, "not sorted by clip id")
         for column, right in (("run_id", self._run_id), ("status", STATUS[kind])):

@@ -5,7 +5,7 @@ another, and what it wrote down.
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,11 +48,14 @@ class Clocked:
     def __init__(self, captioner: Captioner, folder: Path) -> None:
         self._captioner, self._file = captioner, folder / f"engine-{os.getpid()}.jsonl"
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]:
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return self._captioner.token_texts(token_ids)
+
+    def run(self, requests: Iterable[Request], **asked: bool) -> Iterator[Generation | Refusal]:
         """One line per answer, and one when the engine has run dry."""
         start = time.monotonic()
         with self._file.open("a", buffering=1) as out:
-            for answer in self._captioner.run(requests):
+            for answer in self._captioner.run(requests, **asked):
                 tokens = 0 if isinstance(answer, Refusal) else answer.stats.num_generated_tokens
                 print(json.dumps([answer.request_id, time.monotonic(), tokens]), file=out)
                 yield answer

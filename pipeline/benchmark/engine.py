@@ -8,7 +8,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -68,7 +68,10 @@ class FakeEngine:
         self._times, self._slots = times, decoding.slots
         self._factor = times.slow_factor if _is_slow(times) else 1.0
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation]:
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return ["" for _ in token_ids]
+
+    def run(self, requests: Iterable[Request], **asked: bool) -> Iterator[Generation]:
         """Serve requests; a free slot takes the next at once, results come as they finish."""
         queue = iter(requests)
         busy: list[tuple[float, float, str]] = []  # (end, start, clip), a heap

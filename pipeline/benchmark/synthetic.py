@@ -41,8 +41,14 @@ def write_manifest(folder: Path, rows: int, videos: Sequence[Path] = ()) -> Data
 
 
 def settings_for(folder: Path, *assignments: str) -> JobSettings:
-    """Settings of a job that writes to `folder`; the rest is the product's default."""
-    tree = {"source": {"prefix": str(folder / "none")}, "output": str(folder)}
+    """Settings of a job that writes to `folder`, without audits and samples, which are no part of
+    what is measured; the rest is the product's default.
+    """
+    tree = {
+        "source": {"prefix": str(folder / "none")},
+        "output": str(folder),
+        "run": {"audit_share": 0, "samples": 0},
+    }
     return parse_config(apply_assignments(tree, assignments))
 
 

@@ -3,7 +3,7 @@ advance.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from lvspec.config import DecodeSettings, FrameSettings, ModelSettings
 from lvspec.types import Generation, GenerationStats, Refusal, Request
@@ -25,7 +25,17 @@ class FakeCaptioner:
         self.wait_s = float(amount or 0)
         self.prompt = decoding.prompt
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]:
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return [f" word{token}" for token in token_ids]
+
+    def run(
+        self,
+        requests: Iterable[Request],
+        *,
+        reasons: bool = False,
+        relevance: bool = False,
+        plain: bool = False,
+    ) -> Iterator[Generation | Refusal]:
         waiting = list(requests)
         for request in reversed(waiting):  # the real engine does not keep the order either
             time.sleep(self.wait_s)
@@ -39,7 +49,17 @@ class FakeCaptioner:
             if self.script == "loop":
                 yield Generation(request.id, text, (7,) * 40, "length", STATS)
                 continue
-            yield Generation(request.id, text, (1, 2, 3, 4), "stop", STATS)
+            if plain:
+                text = f"plainly {text}"
+            yield Generation(
+                request.id,
+                text,
+                (1, 2, 3, 4),
+                "stop",
+                STATS,
+                ("target", "exact", "loose", "target") if reasons else None,
+                (None, 0.5, 0.25, None) if relevance else None,
+            )
 
 
 STATS = GenerationStats(

@@ -97,7 +97,11 @@ def message(*assignments: str) -> str:
         ("clips.stride_s=x", "clips.stride_s = 'x': expected a number or null"),
         ("clips.mode=cuts", "clips.mode = 'cuts': expected 'whole', 'windows' or 'scenes'"),
         ("clips.length_s=0", "clips.length_s = 0.0: expected a number above 0"),
-        ("run=3", "run = 3: expected keys below it: rows_per_commit, max_error_share, part_bytes"),
+        (
+            "run=3",
+            "run = 3: expected keys below it: rows_per_commit, max_error_share, part_bytes, "
+            "audit_share, samples",
+        ),
         (
             "source.manifest=a.csv",
             "source.prefix = 'videos': expected one of prefix and manifest, and manifest is "

@@ -4,7 +4,7 @@ model's processor reads it there. Nothing on the way cuts blocks of frames.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,10 @@ class Looking:
     def __init__(self, models: ModelSettings, decoding: DecodeSettings) -> None:
         pass
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation]:
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return ["?" for _ in token_ids]
+
+    def run(self, requests: Iterable[Request], **asked: bool) -> Iterator[Generation]:
         for request in requests:
             assert request.frames.nbytes == CLIP_BYTES
             address = request.frames.__array_interface__["data"][0]

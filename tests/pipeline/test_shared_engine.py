@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -30,9 +30,14 @@ class Script:
         self.fail, self.lose, self.gate = fail, lose, gate
         self.threads: set[int] = set()
         self.runs = 0
+        self.asked: list[dict[str, bool]] = []
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation]:
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return [f"word{token}" for token in token_ids]
+
+    def run(self, requests: Iterable[Request], **asked: bool) -> Iterator[Generation]:
         self.runs += 1
+        self.asked.append(asked)
         self.threads.add(threading.get_ident())
         while (request := next(iter(requests), None)) is not None:
             if self.gate is not None:
@@ -108,3 +113,20 @@ def test_an_engine_that_loses_a_clip_is_an_error() -> None:
 
 def test_an_empty_call_ends_at_once() -> None:
     assert answered(SharedEngine(Script())) == []
+
+
+def test_plain_requests_wait_for_a_run_of_their_own() -> None:
+    gate = threading.Event()
+    script = Script(gate=gate)
+    engine = SharedEngine(script)
+    with ThreadPoolExecutor(2) as pool:
+        drafted = pool.submit(lambda: list(engine.run(requests("a", "b"), reasons=True)))
+        while not script.runs:
+            time.sleep(0.01)
+        plain = pool.submit(lambda: list(engine.run(requests("a"), plain=True)))
+        time.sleep(0.1)
+        gate.set()
+        assert [answer.request_id for answer in drafted.result(30)] == ["a", "b"]
+        assert [answer.request_id for answer in plain.result(30)] == ["a"]
+    modes = [(asked["reasons"], asked["plain"]) for asked in script.asked]
+    assert modes == [(True, False), (False, True)]

@@ -1,6 +1,6 @@
 """Captioning one table: rows in = rows out, whatever order and answers the engine gives."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 
 from lvspec import DecodeSettings, Generation, ModelSettings, Refusal, Request
 from pipeline.frames import NO_FRAMES, pack
+from pipeline.samples import Chosen
 from pipeline.schema import DECODED, ROWS
 from pipeline.stages.caption import caption_table
 from tests.pipeline.fakes import STATS, FakeCaptioner
@@ -66,7 +67,10 @@ class Scripted:
     def __init__(self, *ids: str) -> None:
         self.ids = ids
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]:
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return ["?" for _ in token_ids]
+
+    def run(self, requests: Iterable[Request], **asked: bool) -> Iterator[Generation | Refusal]:
         list(requests)
         for clip in self.ids:
             yield Generation(clip, "text", (1,), "stop", STATS)
@@ -85,7 +89,7 @@ def test_a_table_of_failures_needs_no_engine() -> None:
 class Looping:
     """Says the same word until its tokens are used up."""
 
-    def run(self, requests: Iterable[Request]) -> Iterator[Generation | Refusal]:
+    def run(self, requests: Iterable[Request], **_: bool) -> Iterator[Generation | Refusal]:
         for request in requests:
             yield Generation(request.id, "so so so", (7,) * 40, "length", STATS)
 
@@ -93,3 +97,32 @@ class Looping:
 def test_cut_and_looping_captions_are_flagged() -> None:
     (row,) = caption_table(decoded(good("a", 1)), Looping()).to_pylist()
     assert (row["status"], row["truncated"], row["degenerate"]) == ("ok", True, True)
+
+
+def test_chosen_and_flagged_clips_are_kept_in_detail_and_audited() -> None:
+    clips = [good(name, 1) | {"damaged": name == "d"} for name in "abcde"]
+    chosen = Chosen(audited="a", shown="b")
+    rows = caption_table(decoded(*clips), fake(), chosen).to_pylist()
+    assert [row["flags"] for row in rows] == [[], [], None, ["damaged"], None]
+    assert [row["strip_jpeg"] is not None for row in rows] == [True, True, False, True, False]
+    first = rows[0]
+    assert first["token_texts"] == [" word1", " word2", " word3", " word4"]
+    assert first["token_reasons"] == ["target", "exact", "loose", "target"]
+    assert first["token_relevance"] == [None, 0.5, 0.25, None]
+    assert first["audit_caption"] == f"plainly {first['caption']}"
+    assert first["audit_words_lost"] == ["plainly"]
+    assert 0 < first["audit_agreement"] < 1
+    assert (first["audit_decode_s"], first["audit_estimate_s"]) == (0.02, 0.05)
+    assert [row["audit_caption"] for row in rows[1:]] == [None] * 4
+    plain = caption_table(decoded(*clips), fake()).to_pylist()
+    assert [row["caption"] for row in plain] == [row["caption"] for row in rows]
+    assert all(row["flags"] is None for row in plain)
+    assert all(row["finished_at"] is not None for row in rows)
+
+
+def test_flagged_clips_beyond_a_share_are_not_kept() -> None:
+    clips = [good(f"{i:03d}", 1) | {"damaged": True} for i in range(100)]
+    rows = caption_table(decoded(*clips), fake(), Chosen(shown="")).to_pylist()
+    assert sum(row["flags"] is not None for row in rows) == 0
+    rows = caption_table(decoded(*clips), fake(), Chosen(shown="000")).to_pylist()
+    assert sum(row["flags"] is not None for row in rows) == 5
