@@ -58,9 +58,7 @@ def publish(
             (status == "error", ERRORS, dataset.errors(run_id)),
         )
     )
-    samples = write_parts(
-        dataset, staged, sampled, SAMPLES, dataset.samples(run_id), part_bytes
-    )
+    samples = write_parts(dataset, staged, sampled, SAMPLES, dataset.samples(run_id), part_bytes)
     num_captions, num_errors = (sum(part.rows for part in parts) for parts in (captions, errors))
     record = RunRecord(num_captions, num_errors, (*captions, *errors, *samples))
     write_record(dataset, run_id, record)
