@@ -32,7 +32,7 @@ class SharedEngine:
     def __init__(self, captioner: Captioner) -> None:
         self._captioner = captioner
         self._waiting: dict[Mode, deque[Request]] = {}
-        self._callers: dict[str, Answers] = {}  # by request id
+        self._callers: dict[tuple[Mode, str], Answers] = {}  # by request id, in each mode
         self._changed = threading.Condition()
         threading.Thread(target=self._serve, name="engine", daemon=True).start()
 
@@ -56,7 +56,7 @@ class SharedEngine:
         answers: Answers = SimpleQueue()
         asked = list(requests)
         with self._changed:
-            self._callers |= {request.id: answers for request in asked}
+            self._callers |= {(mode, request.id): answers for request in asked}
             self._waiting.setdefault(mode, deque()).extend(asked)
             self._changed.notify()
         for _ in asked:
@@ -73,18 +73,19 @@ class SharedEngine:
                 assert mode is not None
             try:
                 for answer in self._captioner.run(_Arrivals(self._waiting[mode]), **asdict(mode)):
-                    self._hand_over(answer)
+                    self._hand_over(mode, answer)
                 with self._changed:
                     if not self._next_mode() and self._callers:
-                        raise RuntimeError(f"the engine lost clips: {sorted(self._callers)}")
+                        lost = sorted(name for _, name in self._callers)
+                        raise RuntimeError(f"the engine lost clips: {lost}")
             except BaseException as error:  # it goes to those who wait: whatever it is, they end
                 self._fail(error)
 
     def _next_mode(self) -> Mode | None:
         return next((mode for mode, waiting in self._waiting.items() if waiting), None)
 
-    def _hand_over(self, answer: Generation | Refusal) -> None:
-        caller = self._callers.pop(answer.request_id, None)
+    def _hand_over(self, mode: Mode, answer: Generation | Refusal) -> None:
+        caller = self._callers.pop((mode, answer.request_id), None)
         if caller is None:
             raise RuntimeError(
                 f"the engine answered clip {answer.request_id}, which is not waiting for it"
