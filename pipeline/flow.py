@@ -79,7 +79,9 @@ class CaptionLook:
         # A task that was tried again makes its rows twice.
         done = min(self._total, max(committed, at_start + caption.made))
         decoded = min(self._total, max(done, at_start + decode.made))
-        since = self._loaded or self._started
+        # seen for the first time just now: when that was is not known
+        since = self._started if self._loaded in (None, now) else self._loaded
+        decoding_since = self._started if self._decoding in (None, now) else self._decoding
         in_hand, queued = caption.taken - caption.made, decode.made - caption.taken
         notes = [
             f"{count} {what}"
@@ -90,7 +92,7 @@ class CaptionLook:
         return [
             Shown(
                 *("decode", "clips", decoded, self._total),
-                *(decoded - at_start, now - (self._decoding or self._started)),
+                *(decoded - at_start, now - decoding_since),
                 before="starting",
             ),
             Shown(

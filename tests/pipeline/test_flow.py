@@ -25,6 +25,15 @@ def test_the_rate_of_captions_is_that_since_the_models_were_loaded() -> None:
     assert caption.note == "10 decoded and waiting, 12 in hand, 0 committed"
 
 
+def test_a_run_that_ends_before_the_first_look_has_no_fabulous_rate() -> None:
+    now, flow = [0.0], Flow()
+    look = CaptionLook(lambda: 14, 14, flow, lambda: now[0])
+    look._at_start = 0
+    now[0] = 28.0
+    flow.steps = (Step(14, 14), Step(14, 14, 1))
+    assert [shown.rate for shown in look()] == [0.5, 0.5]
+
+
 def test_a_resumed_run_counts_from_what_is_committed() -> None:
     committed, flow = [40], Flow()
     look = CaptionLook(lambda: committed[0], 100, flow)
