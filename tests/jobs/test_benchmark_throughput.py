@@ -12,6 +12,7 @@ from jobs.benchmark_throughput import main
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "benchmark_throughput.py"
 
 
+@pytest.mark.slow
 def test_scheduling_measures_the_products_plan_on_logical_gpus() -> None:
     """In a process of its own: its Ray has GPUs that this machine lacks."""
     command = [sys.executable, str(JOB), "scheduling", "--rows", "24", "--actors", "2"]

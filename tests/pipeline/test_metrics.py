@@ -58,8 +58,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory, local_ray: None) -> Iterator[
         summary, said = caption(settings(folder, "models.target=slow:0.2"))
     summaries = [summary, caption(settings(cut, "clips.mode=windows"))[0]]
     wanted = {selector.name for _, selector in asked()}
+    last = ("ray_lvspec_committed_clips", str(summary.run_id), summary.manifest_rows)
+
+    def is_exported() -> bool:  # Ray hands values on every few seconds
+        name, run, value = last
+        return wanted <= samples.keys() and total(samples, name, run=run) == value
+
     end = time.monotonic() + 60
-    while not wanted <= samples.keys() and time.monotonic() < end:
+    while not is_exported() and time.monotonic() < end:
         time.sleep(0.5)
     time.sleep(2)  # for the last values of what came in two parts
     stop.set()

@@ -93,6 +93,7 @@ def test_a_storm_of_one_kind_changes_nothing(s3_endpoint: str, calm: Captions, k
     assert captions_of(s3_endpoint, kind) == calm
 
 
+@pytest.mark.slow
 def test_a_video_that_never_comes_is_one_row(s3_endpoint: str, calm: Captions) -> None:
     storm(s3_endpoint, "one", Fault("internal", path="clip_03.mp4", method="GET"), timeout_s=8)
     assert captions_of(s3_endpoint, "one") == {**calm, "clip_03.mp4": "storage_unavailable"}
